@@ -32,7 +32,7 @@ __getattr__ = names_from(
         "objects.cloud_place": "CloudOptions",
         "objects.credentials": "AzureCredentials CredentialsSource GoogleCredentials S3Credentials",
         "objects.open": "open_objects",
-        "operations.gathering": "aligned",
+        "operations.incoming": "aligned",
         "repository": "Repository",
         "timeline": "AsOf",
         "transaction": "Transaction",

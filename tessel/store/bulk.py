@@ -17,7 +17,7 @@ from tessel.store.history.symbol import SymbolState
 from tessel.store.maintenance.upkeep import Upkeep
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
-from tessel.store.manifest.table import Extent, SegmentTable
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.names import check_symbol_name
 
 if TYPE_CHECKING:
@@ -260,9 +260,7 @@ class Bulk(Upkeep):
 
     def _segments(self, symbol: str, version: int) -> tuple[SymbolState, SegmentTable]:
         state = self._state(symbol, version)
-        extents = [Extent(self.manifest(e.reference), e.first_row, e.rows) for e in state.manifests]
-        indexed = state.schema.index is not None
-        return state, SegmentTable.from_extents(state.id, extents, indexed=indexed, rows=state.rows)
+        return state, state.segments(self.manifest)
 
     def _state(self, symbol: str, version: int | None = None) -> SymbolState:
         check_symbol_name(symbol)

@@ -10,10 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array, arrow_scalar, numpy_array, scalar_text
-from tessel.errors import IndexColumnError, UnsortedIndexError
+from tessel.errors import IndexColumnError, InvalidInputError, UnsortedIndexError
 from tessel.store.segment.types import is_index_type
 
-__all__ = ["check_index_type", "checked_order", "index_integers", "sorted_by"]
+__all__ = [
+    "check_index",
+    "check_index_type",
+    "checked_order",
+    "in_order",
+    "index_integers",
+    "sorted_by",
+]
 
 _SORT_HINT = "write(…, sort=True) sorts the rows first, keeping the order of equal times"
 
@@ -33,6 +40,29 @@ def check_index_type(schema: pa.Schema, index: str) -> None:
             index=index,
             type=str(type_),
         )
+
+
+def check_index(schema: pa.Schema, index: str | None, *, sort: bool) -> None:
+    """Check the index of rows that are written; to be sorted, they need one."""
+    if index is not None:
+        check_index_type(schema, index)
+    elif sort:
+        raise InvalidInputError(
+            "sort=True without an index: there is nothing to sort by",
+            hint='name the time column with index="column"',
+        )
+
+
+def in_order(
+    tables: Iterable[pa.Table], index: str | None, *, sort: bool, hint: str = _SORT_HINT
+) -> Iterable[pa.Table]:
+    """Return rows in the order of their index: sorted, or checked; as they are without an index."""
+    if index is None:
+        return tables
+    if not sort:
+        return checked_order(tables, index, hint=hint)
+    listed = list(tables)
+    return [sorted_by(pa.concat_tables(listed), index)] if listed else []
 
 
 def checked_order(

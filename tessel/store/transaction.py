@@ -1,19 +1,18 @@
 """Changes of several symbols on their way into one commit.
 
-The verbs are in :mod:`tessel.store.operations`, one file each; this is what users hold.
+The verbs are functions of :mod:`tessel.store.operations`; this is what users hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
-
-import pyarrow as pa
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
-from tessel.expression.node import Expression
 from tessel.options import options
 from tessel.store.history.history import History
 from tessel.store.history.versions import Commit
@@ -21,33 +20,39 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.objects.base import ObjectStore
-from tessel.store.operations.append import append
-from tessel.store.operations.columns import (
-    add_column,
-    drop_column,
-    rename_columns,
-    widen,
-)
-from tessel.store.operations.compact import compact
-from tessel.store.operations.delete_rows import delete_rows
+from tessel.store.operations import columns, rows, symbols
+from tessel.store.operations.compact import compact as compact_symbol
 from tessel.store.operations.finalize import Merged, Mode, finalize
-from tessel.store.operations.read import read
+from tessel.store.operations.incoming import Evolve
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.symbols import delete, rename_symbol, set_metadata
-from tessel.store.operations.update import update
-from tessel.store.operations.upsert import upsert
-from tessel.store.operations.write import write
+from tessel.store.operations.upsert import upsert as upsert_rows
 
 __all__ = ["Evolve", "Isolation", "Transaction"]
 
 Isolation = Literal["snapshot", "serializable"]
 """``"snapshot"``: what was read may have changed; ``"serializable"``: then the commit conflicts."""
 
-Evolve = str | Iterable[str] | None
-"""How a table may change the columns of its symbol: ``"add"``, ``"widen"``, both, or not."""
-
 _ISOLATIONS = ("snapshot", "serializable")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _verb(function: Callable[Concatenate[Stage, P], R]) -> Callable[Concatenate[Transaction, P], R]:
+    """Return a verb of :mod:`tessel.store.operations` as a method of transactions."""
+    # What Python says of missing and of too many arguments names the method.
+    function.__qualname__ = f"Transaction.{function.__name__}"
+
+    @functools.wraps(function)
+    def called(self: Transaction, /, *positional: P.args, **named: P.kwargs) -> R:
+        return function(self._open(), *positional, **named)
+
+    signature = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    others = list(signature.parameters.values())[1:]
+    called.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
+    return called
 
 
 @checks_arguments
@@ -117,89 +122,22 @@ class Transaction:
         """The version that the transaction started from."""
         return self._base.number
 
-    # --- reading ----------------------------------------------------------------------------------
+    # --- verbs ------------------------------------------------------------------------------------
 
-    def read(
-        self,
-        symbol: str,
-        *,
-        rows: tuple[int, int] | None = None,
-        times: tuple[Any, Any] | None = None,
-    ) -> pa.Table:
-        """Return rows of a symbol as the transaction has them, its own changes included.
-
-        Parameters
-        ----------
-        symbol
-            Its name.
-        rows
-            Positions ``(start, stop)``.
-        times
-            A range of the index, as ``date_range`` elsewhere: both ends included.
-
-        With ``isolation="serializable"``, the commit conflicts if what was read has changed.
-        """
-        return read(self._open(), symbol, rows=rows, times=times)
-
-    # --- rows -------------------------------------------------------------------------------------
-
-    def write(
-        self,
-        symbol: str,
-        data: Any,
-        *,
-        index: str | None = None,
-        sort: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-        encodings: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write a table as a symbol; see ``Repository.write``."""
-        write(
-            self._open(),
-            symbol,
-            data,
-            index=index,
-            sort=sort,
-            metadata=metadata,
-            encodings=encodings,
-        )
-
-    def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> None:
-        """Add rows at the end of a symbol; see ``Repository.append``."""
-        append(self._open(), symbol, data, evolve=evolve)
-
-    def update(
-        self,
-        symbol: str,
-        data: Any,
-        *,
-        date_range: tuple[Any, Any] | None = None,
-        evolve: Evolve = None,
-    ) -> None:
-        """Replace the rows in a range of times; see ``Repository.update``."""
-        update(self._open(), symbol, data, date_range=date_range, evolve=evolve)
-
-    def upsert(
-        self,
-        symbol: str,
-        data: Any,
-        *,
-        keys: Sequence[str],
-        evolve: Evolve = None,
-    ) -> None:
-        """Replace rows by key, add those of new keys; see ``Repository.upsert``."""
-        upsert(self._open(), symbol, data, keys=keys, evolve=evolve)
-
-    def delete_rows(
-        self,
-        symbol: str,
-        *,
-        rows: tuple[int, int] | None = None,
-        date_range: tuple[Any, Any] | None = None,
-        where: Expression | str | None = None,
-    ) -> None:
-        """Take rows out of a symbol; see ``Repository.delete_rows``."""
-        delete_rows(self._open(), symbol, rows=rows, date_range=date_range, where=where)
+    read = _verb(rows.read)
+    append = _verb(rows.append)
+    update = _verb(rows.update)
+    delete_rows = _verb(rows.delete_rows)
+    upsert = _verb(upsert_rows)
+    write = _verb(symbols.write)
+    delete = _verb(symbols.delete)
+    rename_symbol = _verb(symbols.rename_symbol)
+    set_metadata = _verb(symbols.set_metadata)
+    add_column = _verb(columns.add_column)
+    drop_column = _verb(columns.drop_column)
+    rename_columns = _verb(columns.rename_columns)
+    widen = _verb(columns.widen)
+    compact = _verb(compact_symbol)
 
     def finalize(
         self,
@@ -228,42 +166,6 @@ class Transaction:
         )
         for key, value in said.items():
             self._metadata[key] = {**self._metadata.get(key, {}), **value}
-
-    def compact(self, symbol: str, *, target: int | None = None) -> None:
-        """Merge small segments of a symbol into full ones; see ``Repository.compact``."""
-        compact(self._open(), symbol, target=target)
-
-    # --- symbols and columns ----------------------------------------------------------------------
-
-    def delete(self, symbol: str) -> None:
-        """Delete a symbol; see ``Repository.delete``."""
-        delete(self._open(), symbol)
-
-    def rename_symbol(self, symbol: str, to: str) -> None:
-        """Give a symbol another name; see ``Repository.rename_symbol``."""
-        rename_symbol(self._open(), symbol, to)
-
-    def set_metadata(self, symbol: str, metadata: Mapping[str, Any]) -> None:
-        """Replace the metadata of a symbol; see ``Repository.set_metadata``."""
-        set_metadata(self._open(), symbol, metadata)
-
-    def add_column(
-        self, symbol: str, name: str, values: Any = None, *, data_type: Any = None
-    ) -> None:
-        """Add a column; see ``Repository.add_column``."""
-        add_column(self._open(), symbol, name, values, data_type=data_type)
-
-    def drop_column(self, symbol: str, name: str) -> None:
-        """Take a column away; see ``Repository.drop_column``."""
-        drop_column(self._open(), symbol, name)
-
-    def rename_columns(self, symbol: str, names: Mapping[str, str]) -> None:
-        """Give columns other names; see ``Repository.rename_columns``."""
-        rename_columns(self._open(), symbol, names)
-
-    def widen(self, symbol: str, types: Mapping[str, Any]) -> None:
-        """Give columns wider types; see ``Repository.widen``."""
-        widen(self._open(), symbol, types)
 
     # --- the end ----------------------------------------------------------------------------------
 

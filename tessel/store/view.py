@@ -22,7 +22,6 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import SegmentSource
-from tessel.store.manifest.table import Extent
 from tessel.store.objects.base import ObjectStore
 
 if TYPE_CHECKING:
@@ -118,14 +117,7 @@ class SymbolView:
         return cache.get_or_make(self._key(), self._index)
 
     def _index(self) -> SegmentIndex:
-        state = self._state
-        extents = [
-            Extent(self._repository.manifest(entry.reference), entry.first_row, entry.rows)
-            for entry in state.manifests
-        ]
-        return SegmentIndex.from_extents(
-            state.id, extents, self.schema, self.column_ids, rows=self.row_count
-        )
+        return self._state.index(self._repository.manifest)
 
     def source(self) -> SegmentSource:
         """Return what loads pieces of the symbol."""

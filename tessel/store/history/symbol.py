@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -15,10 +15,14 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.registry import encoding_names
 from tessel.store.history.documents import Fields, damaged
 from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.segment.types import is_index_type, normalise_schema
 
 __all__ = [
     "ManifestEntry",
+    "OpenManifest",
     "Packing",
     "SymbolPacking",
     "SymbolState",
@@ -26,6 +30,10 @@ __all__ = [
     "packing_of",
     "rows_of",
 ]
+
+
+OpenManifest = Callable[[ManifestReference], Manifest]
+"""Opens a manifest, or returns one that was opened before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +267,26 @@ class SymbolState:
         """
         return self.manifests[-1].last_time if self.manifests else None
 
+    def segments(
+        self, manifest: OpenManifest, extents: Sequence[ManifestEntry] | None = None
+    ) -> SegmentTable:
+        """Return the segments of all rows, or of those of some extents."""
+        listed = self.manifests if extents is None else extents
+        indexed = self.schema.index is not None
+        return SegmentTable.from_extents(
+            self.id, _opened(listed, manifest), indexed=indexed, rows=rows_of(listed)
+        )
+
+    def index(self, manifest: OpenManifest) -> SegmentIndex:
+        """Return the index over all segments, on which reading is planned."""
+        return SegmentIndex.from_extents(
+            self.id,
+            _opened(self.manifests, manifest),
+            self.schema,
+            self.column_ids,
+            rows=self.rows,
+        )
+
     @property
     def types(self) -> dict[int, pa.DataType]:
         """The type of each column, by id."""
@@ -304,6 +332,10 @@ class SymbolState:
             fields.integer("changed"),
             _read_encodings(fields, next_id),
         )
+
+
+def _opened(extents: Iterable[ManifestEntry], manifest: OpenManifest) -> list[Extent]:
+    return [Extent(manifest(each.reference), each.first_row, each.rows) for each in extents]
 
 
 def _read_encodings(fields: Fields, next_id: int) -> dict[int, str]:

@@ -27,9 +27,8 @@ from tessel.options import current, options
 from tessel.store.frames import check_column_names
 from tessel.store.history.changes import Edit
 from tessel.store.history.symbol import ManifestEntry, SymbolState
-from tessel.store.manifest.table import SegmentTable
+from tessel.store.operations.incoming import can_widen, can_widen_index
 from tessel.store.operations.stage import Stage
-from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
 from tessel.store.segment.types import is_index_type, normalise, stored_type
 
@@ -210,10 +209,7 @@ def _with_values(
 ) -> tuple[ManifestEntry, ...]:
     """Write the values as segments that are cut like the rows of the symbol."""
     state = working.state
-    indexed = state.schema.index is not None
-    table = SegmentTable.from_extents(
-        state.id, stage.extents(state.manifests), indexed=indexed, rows=state.rows
-    )
+    table = state.segments(stage.manifest)
     lengths = table.slice_end - table.slice_start
     (name,) = values.column_names
     alone = SymbolState(state.id, TableSchema(values.schema), {name: column_id}, column_id + 1)

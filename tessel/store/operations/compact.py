@@ -78,16 +78,11 @@ def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
     working = stage.existing(symbol)
     with options(segment_rows=current().segment_rows if target is None else target):
         state = working.state
-        table = SegmentTable.from_extents(
-            state.id,
-            stage.extents(state.manifests),
-            indexed=state.schema.index is not None,
-            rows=state.rows,
-        )
+        table = state.segments(stage.manifest)
         runs = _runs(table, len(state.schema.names))
         if not runs:
             return
-        reader = stage.reader(working)
+        reader = stage.reader(working.state)
         edits = []
         for run in runs:
             start = int(table.slice_start[run.first])

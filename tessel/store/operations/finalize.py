@@ -31,17 +31,13 @@ from tessel.store.frames import describe_differences
 from tessel.store.history.changes import Edit
 from tessel.store.history.history import History
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
-from tessel.store.manifest.index import SegmentIndex
-from tessel.store.manifest.piece import SegmentSource
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.merging import Run, merge_ordered
 from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
-from tessel.store.operations.merged import Merged
-from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.taking import FINALIZED, objection
+from tessel.store.operations.taking import FINALIZED, Merged, objection
 from tessel.store.segment.layout import assign_column_ids
 
 __all__ = ["Merged", "Mode", "finalize"]
@@ -292,9 +288,7 @@ def _tables_of(
         state = each.state
         indexed = state.schema.index is not None
         try:
-            table = SegmentTable.from_extents(
-                state.id, stage.extents(state.manifests), indexed=indexed, rows=state.rows
-            )
+            table = state.segments(stage.manifest)
             if len(table) != state.manifests[0].segments:
                 raise _gone(each, "its manifest has another number of segments")
             if indexed and table.slice_first is not None and table.slice_last is not None:
@@ -374,14 +368,5 @@ def _same_ids(staged: SymbolState, target: SymbolState) -> bool:
 
 
 def _rows_of(stage: Stage, staged: StagedRows, schema: pa.Schema) -> Iterator[pa.Table]:
-    state = staged.state
-    index = SegmentIndex.from_extents(
-        state.id,
-        stage.extents(state.manifests),
-        state.schema,
-        state.column_ids,
-        rows=state.rows,
-    )
-    source = SegmentSource(stage.objects, state.schema, state.column_ids)
-    for _, table in Reader(index, source).slices():
+    for _, table in stage.reader(staged.state).slices():
         yield table.select(schema.names).cast(schema)

@@ -1,4 +1,26 @@
-"""Taking a frame for a symbol that exists: its columns, its types, and how both may grow."""
+"""What users give for a symbol: frames, rows as dictionaries, metadata; checked and converted.
+
+Columns grow by new ones and by wider types. A type can be widened to those that hold every value of
+it exactly:
+
+==================  ==========================================================================
+from                to
+==================  ==========================================================================
+null                every type
+an integer          every integer type with its whole range
+an integer          float32 up to 16 bits, float64 up to 32 bits
+an integer          a decimal with room for all its digits before the point
+float32             float64
+a decimal           a decimal with as many digits or more before the point, and after it
+time32, time64      a time of a finer unit
+date32              date64
+a dictionary        the type of its values, and what that can be widened to
+a list              a list of items that can be widened, dictionaries apart
+==================  ==========================================================================
+
+Timestamps and durations keep their unit: a finer one does not reach as far. The index keeps its
+unit too, days or milliseconds: manifests count its times in it.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +30,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from tessel.arrays import empty_table
-from tessel.errors import InvalidInputError, SchemaMismatchError
+from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError, TesselError
+from tessel.expression.scalars import array_of
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.frames import Frame, describe_differences, read_frame
 from tessel.store.history.symbol import SymbolState
-from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
 from tessel.store.segment.types import normalise
 
-__all__ = ["EVOLUTIONS", "Incoming", "checked_metadata", "take"]
+__all__ = [
+    "EVOLUTIONS",
+    "Evolve",
+    "Incoming",
+    "aligned",
+    "can_widen",
+    "can_widen_index",
+    "checked_metadata",
+    "rows_as_table",
+    "take",
+]
+
+Evolve = str | Iterable[str] | None
+"""How a table may change the columns of its symbol: ``"add"``, ``"widen"``, both, or not."""
 
 EVOLUTIONS = ("add", "widen")
 """How a frame may change the columns of its symbol: by new ones, by wider types."""
@@ -56,7 +92,7 @@ class Incoming:
             working.change_schema(state.schema, ids, state.next_column_id, kind)
 
 
-def take(working: Working, data: Any, evolve: str | Iterable[str] | None = None) -> Incoming:
+def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
     """Take a frame for a symbol.
 
     Its columns are those of the symbol, in any order, with the same types. A column of nulls
@@ -114,7 +150,7 @@ def _tables(frame: Frame, declared: pa.Schema) -> Iterable[pa.Table]:
     return (normalise(table.select(declared.names), declared) for table in frame.tables)
 
 
-def _evolutions(evolve: str | Iterable[str] | None) -> frozenset[str]:
+def _evolutions(evolve: Evolve) -> frozenset[str]:
     listed = (evolve,) if isinstance(evolve, str) else tuple(() if evolve is None else evolve)
     for each in listed:
         if not isinstance(each, str) or each not in EVOLUTIONS:
@@ -185,3 +221,125 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         )
     found: dict[str, Any] = copied
     return found
+
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
+    """Return whether every value of one stored type can be one of another, exactly."""
+    if old == new or pat.is_null(old):
+        return True
+    if pat.is_dictionary(old):
+        return not pat.is_dictionary(new) and can_widen(old.value_type, new)
+    if pat.is_integer(old):
+        return _integer(old, new)
+    if pat.is_float32(old):
+        return bool(pat.is_float64(new))
+    if pat.is_decimal128(old) and pat.is_decimal128(new):
+        more = new.scale - old.scale
+        return bool(more >= 0 and new.precision - old.precision >= more)
+    if pat.is_time(old) and pat.is_time(new):
+        return bool(_UNITS.index(new.unit) >= _UNITS.index(old.unit))
+    if pat.is_date32(old):
+        return bool(pat.is_date64(new))
+    if pat.is_fixed_size_list(old):
+        return bool(
+            pat.is_fixed_size_list(new)
+            and old.list_size == new.list_size
+            and _item(old.value_type, new.value_type)
+        )
+    if pat.is_list(old) and pat.is_list(new):
+        return _item(old.value_type, new.value_type)
+    return False
+
+
+def can_widen_index(old: pa.DataType, new: pa.DataType) -> bool:
+    """Return whether an index of one type can become one of another: integers of more bits."""
+    return old == new or (pat.is_integer(old) and pat.is_integer(new) and can_widen(old, new))
+
+
+def _item(old: pa.DataType, new: pa.DataType) -> bool:
+    # Dictionaries inside of lists cannot be cast.
+    return old == new or (not pat.is_dictionary(old) and can_widen(old, new))
+
+
+def _integer(old: pa.DataType, new: pa.DataType) -> bool:
+    signed = pat.is_signed_integer(old)
+    bits = old.bit_width - (1 if signed else 0)
+    if pat.is_integer(new):
+        if pat.is_signed_integer(new):
+            return bool(bits <= new.bit_width - 1)
+        return bool(not signed and bits <= new.bit_width)
+    if pat.is_float32(new):
+        return bool(bits <= 24)
+    if pat.is_float64(new):
+        return bool(bits <= 53)
+    if pat.is_decimal128(new):
+        return bool(len(str(2**bits)) <= new.precision - new.scale)
+    return False
+
+
+def aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with the columns of a schema: added as missing, left out, or cast."""
+    if table.schema.equals(schema):
+        return table
+    names = set(table.column_names)
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rows_as_table(
+    rows: Iterable[Mapping[str, Any]], schema: TableSchema, evolve: Evolve
+) -> pa.Table:
+    """Return rows given as dictionaries as a table with the columns of a symbol.
+
+    Parameters
+    ----------
+    rows
+        The rows; a column that one does not name is missing in it.
+    schema
+        The columns of the symbol.
+    evolve
+        Whether other names become columns: as for ``append``.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        For a name that no column has.
+    InvalidInputError
+        For what are no rows, and for values that a column cannot hold.
+    """
+    listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Mapping) else None
+    if listed is None or not all(isinstance(row, Mapping) for row in listed):
+        raise InvalidInputError(
+            f"rows are a list of dictionaries, not {type(rows).__name__}",
+            hint='append_rows([{"price": 1.5, "qty": 3}])',
+        )
+    names = dict.fromkeys(schema.names)
+    for row in listed:
+        for name in row:
+            if name in names:
+                continue
+            if "add" not in (evolve or ()) or not isinstance(name, str):
+                raise ColumnNotFoundError.for_name(str(name), schema.names, where="the symbol")
+            names[name] = None
+    columns = []
+    for name in names:
+        kind = schema.type_of(name) if name in schema else None
+        try:
+            columns.append(array_of([row.get(name) for row in listed], kind))
+        except TesselError as error:
+            raise error.with_context(column=name) from None
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"the values of column {name!r} could not be taken: {error}",
+                hint=f"it is {kind}" if kind is not None else "give values of one type",
+                column=name,
+            ) from error
+    return pa.table(columns, names=list(names))

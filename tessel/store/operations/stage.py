@@ -16,16 +16,15 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.store.history.changes import Change, Removal, Replacement, Tried, resolved
 from tessel.store.history.rebase import Objection, ReadRange
-from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
 from tessel.store.history.versions import Commit
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.manifest.format import ManifestReference
-from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
 from tessel.store.manifest.piece import SegmentSource
-from tessel.store.manifest.table import Extent, SegmentTable
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.names import check_symbol_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
@@ -72,7 +71,7 @@ class Stage:
         self,
         objects: ObjectStore,
         base: Commit,
-        manifest: Callable[[ManifestReference], Manifest],
+        manifest: OpenManifest,
         configuration: Callable[[], ManifestConfiguration] | None = None,
     ) -> None:
         self.objects = objects
@@ -197,38 +196,23 @@ class Stage:
         """What stands for the manifest of the transaction until it is written."""
         return ManifestReference(self.builder.name, 0, 0, 0)
 
-    def extents(self, entries: Iterable[ManifestEntry]) -> list[Extent]:
-        """Return the extents of a symbol with their manifests; writes what is not written yet."""
-        listed = list(entries)
-        if any(entry.reference.object == self.builder.name for entry in listed):
+    def manifest(self, reference: ManifestReference) -> Manifest:
+        """Return a manifest; writes what is not written yet."""
+        if reference.object == self.builder.name:
             self.flush()
-        return [
-            Extent(
-                self._manifest(self._known(entry.reference)),
-                entry.first_row,
-                entry.rows,
-            )
-            for entry in listed
-        ]
+        return self._manifest(self._known(reference))
 
-    def reader(self, working: Working) -> Reader:
-        """Return what reads a symbol as it is now."""
-        state = working.state
-        index = SegmentIndex.from_extents(
-            state.id,
-            self.extents(state.manifests),
-            state.schema,
-            state.column_ids,
-            rows=state.rows,
-        )
-        return Reader(index, SegmentSource(self.objects, state.schema, state.column_ids))
+    def reader(self, state: SymbolState) -> Reader:
+        """Return what reads a symbol."""
+        source = SegmentSource(self.objects, state.schema, state.column_ids)
+        return Reader(state.index(self.manifest), source)
 
     def last_time(self, working: Working) -> int | None:
         """Return the last value of the index; None without an index or rows."""
         state = working.state
         if state.last_time is None or not state.manifests[-1].cut_back:
             return state.last_time
-        return self.reader(working).time_at(state.rows - 1)
+        return self.reader(state).time_at(state.rows - 1)
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from tessel.store.frames import Frame, read_frame
 from tessel.store.history.documents import Fields
 from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
 from tessel.store.history.versions import Commit
-from tessel.store.index_column import check_index_type, checked_order, sorted_by
+from tessel.store.index_column import check_index, in_order
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.names import check_symbol_name, object_kind
@@ -185,17 +185,13 @@ def stage_rows(
     frame = read_frame(data)
     before = base.snapshot.get(symbol)
     index = _index(frame, index, before)
-    if index is not None:
-        check_index_type(frame.schema, index)
-    elif sort:
-        raise InvalidInputError(
-            "sort=True without an index: there is nothing to sort by",
-            hint='name the time column with index="column"',
-        )
+    check_index(frame.schema, index, sort=sort)
     state = _state(TableSchema(frame.schema, index), before)
     session = WriteSession(objects)
     try:
-        extents = _written(session, state, _in_order(frame, index, sort))
+        hint = "stage(…, sort=True) sorts the rows first"
+        rows = in_order(frame.tables, index, sort=sort, hint=hint)
+        extents = _written(session, state, rows)
     finally:
         session.close()
     state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
@@ -224,15 +220,6 @@ def _state(schema: TableSchema, before: SymbolState | None) -> SymbolState:
         first = before.next_column_id
     ids = assign_column_ids(schema, first)
     return SymbolState(secrets.randbits(63), schema, ids, first + len(ids))
-
-
-def _in_order(frame: Frame, index: str | None, sort: bool) -> Iterable[pa.Table]:
-    if index is None:
-        return frame.tables
-    if not sort:
-        return checked_order(frame.tables, index, hint="stage(…, sort=True) sorts the rows first")
-    tables = list(frame.tables)
-    return [sorted_by(pa.concat_tables(tables), index)] if tables else []
 
 
 def _written(

@@ -15,11 +15,11 @@ import numpy as np
 
 from tessel.cached import cached
 from tessel.errors import CorruptStoreError
-from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
-from tessel.store.manifest.table import Extent, SegmentTable
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.objects.memory import MemoryObjects
 
 __all__ = ["PackedRows", "Staged", "counted_segments", "in_memory"]
@@ -170,12 +170,7 @@ class PackedRows:
 
     def table(self, extents: Sequence[ManifestEntry]) -> SegmentTable:
         """Return the segments of some of the extents."""
-        return SegmentTable.from_extents(
-            self.state.id,
-            [Extent(self._open(each.reference), each.first_row, each.rows) for each in extents],
-            indexed=self.state.schema.index is not None,
-            rows=rows_of(extents),
-        )
+        return self.state.segments(self._open, extents)
 
     def is_whole(self, extent: ManifestEntry) -> bool:
         """Whether an extent is all that a manifest holds of the symbol."""

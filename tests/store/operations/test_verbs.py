@@ -35,7 +35,7 @@ from tessel.errors import (
 )
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.operations.widening import can_widen
+from tessel.store.operations.incoming import can_widen
 from tessel.testing.tables import PLAIN_TYPES
 from tests.store.helpers import read
 
