@@ -54,8 +54,7 @@ __getattr__ = names_from(
         "planner.planner": "plan_query query_schema",
         "positional": "Positional",
         "capabilities": (
-            "Appends Asks Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows "
-            "Proves Prunes ReducesPieces"
+            "Asks Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows Proves"
         ),
         "rank": "Rank",
         "registry": "clause_names find_clause register",

@@ -118,6 +118,7 @@ class Aggregation(AggregatingClause):
             adds=self.output_names,
             keeps_order=False,
             index=IndexEffect.DROP,
+            whole=True,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -141,9 +142,9 @@ class Aggregation(AggregatingClause):
         bucket = unit.pieces[0].bucket if unit.pieces else None
         return unit.replace(result, bucket=bucket)
 
-    def reduce_pieces(
+    def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[ProcessingUnit]:
         """Aggregate one bucket of which not all can be held; see :func:`aggregate_pieces`."""
         keys = stored_names(self.keys)
         outputs = self.aggregates
@@ -152,14 +153,14 @@ class Aggregation(AggregatingClause):
         names = self.output_schema(schema).names
         if any(each.further for each in outputs if not has_compact_state(each.aggregate)):
             pieces = [piece for unit in units for piece in unit.pieces]
-            yield self.process(ProcessingUnit(0, schema, pieces)).table
+            yield self.process(ProcessingUnit(0, schema, pieces))
             return
         with workspace_of(units) as workspace:
             from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
 
             tables = (unit.table for unit in units)
-            for table in aggregate_pieces(tables, schema, keys, outputs, workspace):
-                yield table.select(names)
+            found = aggregate_pieces(tables, schema, keys, outputs, workspace)
+            yield from units_of_tables((table.select(names) for table in found), None)
 
 
 @register

@@ -35,10 +35,11 @@ import dataclasses
 import enum
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 
 from tessel.clauses.capabilities import Consumes
 from tessel.clauses.plain import expression_form, fields_from_json
@@ -102,6 +103,8 @@ class Carry(enum.Enum):
     AFTER = "after"
     """A unit waits until what follows it suffices."""
     BOTH = "both"
+    END = "end"
+    """Units wait for none; what is carried from all of them makes the last rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,9 @@ class ClauseInfo:
         or behind clauses that bind what they do to the unit.
     coded
         The columns that it takes as codes where they are text that is stored so.
+    whole
+        Whether a clause that has :class:`Consumes` is given whole units, and takes as a stream only
+        the parts of one that is more than a query may hold.
     """
 
     input: Structure
@@ -151,6 +157,7 @@ class ClauseInfo:
     carries: Carry | None = None
     stored: frozenset[str] = frozenset()
     coded: frozenset[str] = frozenset()
+    whole: bool = False
 
     @property
     def keeps_slices(self) -> bool:
@@ -210,6 +217,13 @@ class Clause(ABC):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema of the result, without data; refuse misuse here with a typed error."""
 
+    def lower(self, schema: TableSchema) -> Sequence[Clause]:
+        """Return the clauses that this one is short for, on an input of a schema; itself if none.
+
+        The planner asks it of classes that define it themselves, and then runs those.
+        """
+        return (self,)
+
     @abstractmethod
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Turn one work unit into another.
@@ -228,11 +242,19 @@ class Clause(ABC):
         its own: what they are given is grouped once it is read.
         """
         structure = self.structure.input
-        if structure in BUCKETED and not isinstance(self, Consumes):
+        if structure in BUCKETED and not self.takes_stream:
             return StructuredUnits(index, self.restructure(facts_of_segments(index), index.schema))
-        if structure is Structure.ALL and not (self.restructures or isinstance(self, Consumes)):
+        if structure is Structure.ALL and not (self.restructures or self.takes_stream):
             return structure_all_as_one(index)
         return structure_by_row_slice(index)
+
+    @property
+    def takes_stream(self) -> bool:
+        """Whether the clause is given all units before it one after another, ungrouped."""
+        # Whether an object satisfies a protocol takes 40 µs to say: most are over row slices.
+        info = self.structure
+        grouped = info.input is Structure.ALL or info.input in BUCKETED
+        return grouped and not info.whole and isinstance(self, Consumes)
 
     @property
     def restructures(self) -> bool:
@@ -269,6 +291,13 @@ class Clause(ABC):
                 clause=self.name,
             )
         return [[position] for position in range(len(units))]
+
+    def finish(self, carry: pa.Table, schema: TableSchema) -> Iterator[pa.Table]:
+        """Give the rows behind the last, by the carry of all units; there are none by default.
+
+        Asked of clauses that carry to the end, once they are bound where they are to be.
+        """
+        yield from ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the clause as plain data: its name and its fields.

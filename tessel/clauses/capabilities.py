@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tessel.clauses.base import Clause
 
 __all__ = [
-    "Appends",
     "Asks",
     "Begins",
     "Broadcasts",
@@ -36,9 +35,7 @@ __all__ = [
     "Limits",
     "Narrows",
     "Proves",
-    "Prunes",
     "Reduced",
-    "ReducesPieces",
     "Settles",
     "has_capability",
 ]
@@ -76,26 +73,22 @@ class Begins(Protocol):
 
 
 @runtime_checkable
-class Prunes(Protocol):
-    """A clause that can prune or cut segments by their statistics alone.
-
-    Without it a clause never saves I/O. It is asked only where the planner has shown that its input
-    still has the columns of the symbol and no positional clause stands to its left.
-    """
-
-    def prune(self, index: SegmentIndex) -> SegmentIndex:
-        """Return the index without what cannot contribute, with the reason for each drop."""
-
-
-@runtime_checkable
 class Proves(Protocol):
-    """A clause that can prove from the statistics of segments that it keeps all of their rows.
+    """A clause that can prove from statistics which row slices it keeps nothing, or all, of.
 
-    Without it, it runs on every segment that it did not drop.
+    Without it a clause never saves I/O, and runs on every row. It is asked only where the planner
+    has shown that its input still has the columns of the symbol and no positional clause stands to
+    its left.
     """
 
-    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
-        """Return for each row slice whether every row of it is kept. Shape ``(slices,)``."""
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.int8]:
+        """Return for each row slice what is proved of its rows, as ``evaluate_statistics`` does.
+
+        FALSE where none is kept, TRUE where each is, UNKNOWN elsewhere. Shape ``(slices,)``.
+        """
+
+    def drop_reason(self) -> str:
+        """Say why the row slices are dropped of which nothing is kept; for people."""
 
 
 @runtime_checkable
@@ -160,13 +153,17 @@ class Reduced(Protocol):
 class Consumes(Protocol):
     """A clause over everything that does not need everything at once.
 
-    Without it, an ALL clause gets one unit that holds all the data before it.
+    Without it, an ALL clause gets one unit that holds all the data before it. Where
+    ``ClauseInfo.whole`` says so, the units are those that ``process`` would be given, and
+    ``consume`` is asked only for one of them that is more than a query may hold.
     """
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Take units and give units, both in plan order; stop taking to stop the stage before.
+
+        Of one work unit these are its parts, and what is given is the result.
 
         ``schema`` is the schema of the input, known also where no unit arrives.
         """
@@ -198,6 +195,9 @@ class Carries(Protocol):
     Nothing may depend on where units are cut: combining the carries of two runs gives the carry of
     both, whichever way they were made. (A clause that carries from before alone may rely on its
     carries being combined in order, one unit at a time, from a table without rows on.)
+
+    Where all is carried to the end (``Carry.END``), units are told nothing, and the rows that
+    ``Clause.finish`` makes of the carry of all of them come last.
     """
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
@@ -223,20 +223,6 @@ class Carries(Protocol):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Turn a unit into another, knowing the carries of all before and of enough after. Pure."""
-
-
-@runtime_checkable
-class ReducesPieces(Protocol):
-    """A clause that can reduce one work unit without holding all of it.
-
-    It is asked only for units that are more than a query may hold; ``process`` gives the same
-    answer. Without it, such a unit is gathered whole, and runs alone.
-    """
-
-    def reduce_pieces(
-        self, units: Iterable[ProcessingUnit], schema: TableSchema
-    ) -> Iterator[pa.Table]:
-        """Take the parts of one unit in order; give the result, of the promised schema."""
 
 
 @runtime_checkable
@@ -268,27 +254,6 @@ class Broadcasts(Protocol):
 
         ``others`` are the results of the second symbol and those after it. The clause that runs
         promises the columns that this one does, in this process or in another.
-        """
-
-
-@runtime_checkable
-class Appends(Protocol):
-    """A clause over everything that lets rows pass one by one, and adds others behind the last.
-
-    Without it, an executor gives a clause over everything all rows in one place. ``process`` and
-    ``consume`` give the same.
-    """
-
-    def passing(self) -> Clause:
-        """Return the clause over row slices that is run on the rows that pass."""
-
-    def noted(self, unit: ProcessingUnit) -> pa.Table:
-        """Return what must be known of a unit to tell which rows are added. Pure."""
-
-    def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Return the rows that are added, given what was noted of each unit, in any order.
-
-        Asked of the clause that is bound, where it is one that :class:`Broadcasts`.
         """
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.index_values import cut_index
@@ -15,10 +16,12 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
+from tessel.expression.statistics import FALSE, TRUE, UNKNOWN
+from tessel.expression.temporal import format_instant
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["DateRange"]
+__all__ = ["DateRange", "instant"]
 
 
 @register
@@ -78,31 +81,28 @@ class DateRange(Clause):
             high = units_from_ns(last.start_ns if open_right else last.end_ns, kind)
         return low, high
 
-    def prune(self, index: SegmentIndex) -> SegmentIndex:
-        """Drop the row slices that lie outside the bounds."""
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.int8]:
+        """Return which row slices lie outside of the bounds, and which within."""
         low, high = self.bounds(index.schema)
-        keep = np.ones(index.slices, dtype=bool)
-        if index.slice_first_time is None or index.slice_last_time is None:
-            return index
+        first, last = index.slice_first_time, index.slice_last_time
+        proof = np.full(index.slices, UNKNOWN, np.int8)
+        if first is None or last is None:
+            return proof
+        proof[:] = TRUE
         if low is not None:
-            keep &= index.slice_last_time >= low
+            proof[first < low] = UNKNOWN
         if high is not None:
-            keep &= index.slice_first_time < high
-        return index.keep_slices(
-            keep, clause=self.name, reason=f"time index: outside {self._shown()}"
-        )
+            proof[last >= high] = UNKNOWN
+            proof[first >= high] = FALSE
+        if low is not None:
+            proof[last < low] = FALSE
+        return proof
 
-    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
-        """Return the row slices that lie within the bounds."""
-        low, high = self.bounds(index.schema)
-        if index.slice_first_time is None or index.slice_last_time is None:
-            return np.zeros(index.slices, dtype=bool)
-        inside = np.ones(index.slices, dtype=bool)
-        if low is not None:
-            inside &= index.slice_first_time >= low
-        if high is not None:
-            inside &= index.slice_last_time < high
-        return inside
+    def drop_reason(self) -> str:
+        """Name the bounds."""
+        left = "[" if self.closed in ("both", "left") else "("
+        right = "]" if self.closed in ("both", "right") else ")"
+        return f"time index: outside {left}{self.start or '…'}, {self.end or '…'}{right}"
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cut the unit by binary search; its index never goes back.
@@ -114,7 +114,17 @@ class DateRange(Clause):
             return unit.between(low, high)
         return cut_index(unit, low, high)
 
-    def _shown(self) -> str:
-        left = "[" if self.closed in ("both", "left") else "("
-        right = "]" if self.closed in ("both", "right") else ")"
-        return f"{left}{self.start or '…'}, {self.end or '…'}{right}"
+
+def instant(nanoseconds: int, kind: pa.DataType) -> str | None:
+    """Return an instant as the text of a bound: with seconds; None past the years 1 to 9999.
+
+    Parameters
+    ----------
+    nanoseconds
+        Since 1970 UTC, or of the clock where the index has no zone.
+    kind
+        Type of the index.
+    """
+    aware = getattr(kind, "tz", None) is not None
+    text = format_instant(nanoseconds, "ns", aware=aware)
+    return None if text.startswith("@") else text

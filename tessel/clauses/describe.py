@@ -74,7 +74,7 @@ class Describe(Clause):
             Structure.ALL, Structure.ROW_SLICE, keeps_order=False, index=IndexEffect.DROP
         )
 
-    def written(self, schema: TableSchema) -> tuple[Clause, ...]:
+    def lower(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return the clauses that the word is short for, on a table of a schema."""
         figures = [NamedAggregate(_ROWS, None, find_aggregate("size"))]
         for at, field in enumerate(schema.arrow):
@@ -85,13 +85,13 @@ class Describe(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of figures."""
-        for clause in self.written(input_schema):
+        for clause in self.lower(input_schema):
             input_schema = clause.output_schema(input_schema)
         return input_schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Describe everything."""
-        for clause in self.written(unit.schema):
+        for clause in self.lower(unit.schema):
             unit = clause.process(unit)
         return unit
 

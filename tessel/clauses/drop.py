@@ -41,6 +41,12 @@ class Drop(Clause):
             raise PlanError("drop leaves no column", hint="keep at least one", clause=self.name)
         return input_schema.select(kept)
 
+    def lower(self, schema: TableSchema) -> tuple[Clause, ...]:
+        """Return the ``select`` of what is left, which reads nothing more."""
+        from tessel.clauses.select import Select
+
+        return (Select(tuple(self.output_schema(schema).names)),)
+
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Leave the columns out."""
         dropped = set(self.columns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tessel.clauses.base import Carry, Clause, Structure
-from tessel.clauses.capabilities import Appends, Broadcasts, Interleaves, Limits
+from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.clauses.explain_entities import entities_table
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.line_changes import line_changes
@@ -173,9 +173,8 @@ def _between_units(stage: Stage) -> str:
             Carry.BEFORE: "each unit is told what lies before it",
             Carry.AFTER: "each unit is told what lies after it",
             Carry.BOTH: "each unit is told what lies around it",
+            Carry.END: "units are taken in order",
         }[stage.carries]
-    if stage.clauses and isinstance(stage.clauses[0], Appends):
-        return "units are taken in order"  # rows pass it one by one
     return {
         Intake.ONE_BY_ONE: "units go on as they are",
         Intake.STREAM: "units are taken in order",

@@ -14,7 +14,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import TRUE, evaluate_statistics
+from tessel.expression.statistics import evaluate_statistics
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
@@ -72,21 +72,13 @@ class Filter(Clause):
             )
         return input_schema
 
-    def prune(self, index: SegmentIndex) -> SegmentIndex:
-        """Drop the row slices in which, by their statistics, no row can be true."""
-        if index.slices == 0:
-            return index
-        proof = evaluate_statistics(self.predicate, index.statistics, index.schema)
-        return index.keep_slices(
-            proof >= 0, clause=self.name, reason=f"statistics: never {self.predicate}"
-        )
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.int8]:
+        """Return in which row slices, by their statistics, no row is true, or every row is."""
+        return evaluate_statistics(self.predicate, index.statistics, index.schema)
 
-    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
-        """Return the row slices in which, by their statistics, every row is true."""
-        if index.slices == 0:
-            return np.zeros(0, dtype=bool)
-        proof = evaluate_statistics(self.predicate, index.statistics, index.schema)
-        return np.asarray(proof == TRUE)
+    def drop_reason(self) -> str:
+        """Name the predicate."""
+        return f"statistics: never {self.predicate}"
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the rows where the predicate is true."""

@@ -10,7 +10,6 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["NoRows"]
 
@@ -48,10 +47,6 @@ class NoRows(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns that come out."""
         return self.schema
-
-    def prune(self, index: SegmentIndex) -> SegmentIndex:
-        """Drop everything."""
-        return index.cut_rows(0, 0, clause=self.name, reason=f"no row can pass {self.reason}")
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Return no rows."""

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
-from tessel.clauses.capabilities import Consumes
 from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -123,13 +122,13 @@ class Stage:
             return Intake.CARRIED
         if self.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return Intake.ONE_BY_ONE
-        return Intake.STREAM if _takes_a_stream(self.clauses[0]) else Intake.GROUPED
+        return Intake.STREAM if self.clauses[0].takes_stream else Intake.GROUPED
 
     @property
     def is_read_apart(self) -> bool:
         """Whether segments are read by a stage of their own, where this one is the first."""
         if self.input in BUCKETED:
-            return _takes_a_stream(self.clauses[0])
+            return self.clauses[0].takes_stream
         return self.input is Structure.ALL or self.carries is not None
 
     @property
@@ -273,7 +272,7 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
                 or clause.structure.carries is not None
                 or clause.restructures
                 or run[0].restructures
-                or _takes_a_stream(run[0])
+                or run[0].takes_stream
             ):
                 stages.append(Stage(tuple(run), tuple(schemas)))
                 run, schemas = [], schemas[-1:]
@@ -282,12 +281,6 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
     if run or not stages:
         stages.append(Stage(tuple(run), tuple(schemas)))
     return tuple(stages)
-
-
-def _takes_a_stream(clause: Clause) -> bool:
-    # Whether an object satisfies a protocol takes 40 µs to say: most clauses are over row slices.
-    grouped = clause.structure.input in (Structure.ALL, *BUCKETED)
-    return grouped and isinstance(clause, Consumes)
 
 
 def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:

@@ -59,7 +59,7 @@ class ValueCounts(Clause):
     def __post_init__(self) -> None:
         if not self.columns:
             raise PlanError("value_counts needs a column", hint='value_counts("venue")')
-        self.written()  # what the clauses refuse is refused here
+        self._clauses()  # what the clauses refuse is refused here
 
     @property
     def structure(self) -> ClauseInfo:
@@ -77,8 +77,11 @@ class ValueCounts(Clause):
     def _output(self) -> str:
         return self.output or ("proportion" if self.normalise else "count")
 
-    def written(self) -> tuple[Clause, ...]:
+    def lower(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return the clauses that the word is short for."""
+        return self._clauses()
+
+    def _clauses(self) -> tuple[Clause, ...]:
         counted = NamedAggregate(self._output, None, find_aggregate("size"))
         clauses: list[Clause] = [
             Partition(self.columns, self.drop_missing),
@@ -92,13 +95,13 @@ class ValueCounts(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns and their counts."""
-        for clause in self.written():
+        for clause in self._clauses():
             input_schema = clause.output_schema(input_schema)
         return input_schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Count everything."""
-        for clause in self.written():
+        for clause in self._clauses():
             unit = clause.process(unit)
         return unit
 

@@ -10,28 +10,28 @@
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
 | several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together; those that are here are sent out, where they are few |
-| everything, of which rows pass and others are added | a job notes what each unit has used; rows pass in tasks, what is added is sent out to them |
+| what is carried to the end | a job summarises the units; rows pass in tasks, those that come last are sent out to them |
 | several symbols in turn | as with a grouping of its own, where it has one; otherwise the stage runs here, on units that are computed some at a time |
 """  # noqa: E501  # a table
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Clause, Structure
-from tessel.clauses.capabilities import Appends, Limits
+from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.capabilities import Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.partition import Partition
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.carrying import Between, carries_between
 from tessel.clauses.running.pipeline import run_stages
-from tessel.clauses.running.streams import units_of_tables
+from tessel.clauses.running.stage import combine_carries, finish_units, nothing_carried
 from tessel.errors import TesselError
 from tessel.spark_exec.chains import Given
 from tessel.spark_exec.flows import (
@@ -96,9 +96,7 @@ class Barriers:
         if isinstance(flow, DriverFlow):
             return DriverFlow(run_stages([here], flow.units))
         if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.units):
-            return self._carried(flow, stage)
-        if stage.clauses and isinstance(here.clauses[0], Appends):
-            return self._appended(flow, stage, here.clauses[0])
+            return self._carried(flow, stage, here)
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return flow.then(stage, given)
         if isinstance(flow, NarrowFlow) and not flow.units:
@@ -116,31 +114,7 @@ class Barriers:
             return self._all_in_one(flow, stage, given)
         return self.routed(flow, clause, stage)
 
-    def _appended(self, flow: TaskFlow, stage: Stage, clause: Appends) -> Flow:
-        """Let the rows of all units pass, and put behind them what their notes say is missing."""
-        flow = self._runner.kept(flow)
-        notes: list[pa.Table] = []
-        seqs: list[int] = []
-        if not isinstance(flow, NarrowFlow) or flow.units:
-            noted = self._runner.ordered(
-                self._runner.frame(flow.summarised(stage)), barriers_of(flow)
-            )
-            for seq, rows in noted:
-                notes.append(unit_of_rows(seq, rows, self._runner.kinds).table)
-                seqs.append(seq)
-        rest, index = stage.clauses[1:], stage.schemas[1].index
-        added = units_of_tables(clause.appended(notes), index)
-        stages = [Stage(rest, stage.schemas[1:])] if rest else []
-        passed = flow.then(Stage((clause.passing(), *rest), stage.schemas))
-        try:
-            tail = self._runner.sent(run_stages(stages, added))
-        except TesselError as error:  # raised when its turn has come
-            return DriverFlow(itertools.chain(self._runner.units(passed), raising_units(error)))
-        if not seqs:
-            return tail[0]
-        return placed_one_after_another([(passed, seqs), tail])
-
-    def _carried(self, flow: TaskFlow, stage: Stage) -> Flow:
+    def _carried(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
         """Summarise all units, then let each be processed with what lies around it."""
         flow = self._runner.kept(flow)
         summaries = self._runner.ordered(
@@ -148,6 +122,8 @@ class Barriers:
         )
         kinds = self._runner.kinds
         tables = ((place, unit_of_rows(place, rows, kinds).table) for place, rows in summaries)
+        if stage.carries is Carry.END:
+            return self._finished(flow, stage, here, dict(tables))
         betweens: dict[int, Between] = {}
         try:
             betweens.update(carries_between(stage, tables))
@@ -156,6 +132,20 @@ class Barriers:
             before = self._runner.units(flow.carried(stage, betweens))
             return DriverFlow(itertools.chain(before, raising_units(error)))
         return flow.carried(stage, betweens)
+
+    def _finished(
+        self, flow: TaskFlow, stage: Stage, here: Stage, summaries: Mapping[int, pa.Table]
+    ) -> Flow:
+        """Let the rows of all units pass, and put behind them those that their carry makes."""
+        passed = flow.then(stage)
+        try:
+            carry = nothing_carried(stage)
+            for summary in summaries.values():
+                carry = combine_carries(stage, carry, summary)
+            tail = self._runner.sent(finish_units(here, carry))
+        except TesselError as error:  # raised when its turn has come
+            return DriverFlow(itertools.chain(self._runner.units(passed), raising_units(error)))
+        return placed_one_after_another([(passed, list(summaries)), tail])
 
     def _by_bucket(self, flow: TaskFlow, stage: Stage, before: Stage | None) -> FrameFlow:
         last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]

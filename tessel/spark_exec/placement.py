@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from tessel.clauses.base import Clause, Structure
-from tessel.clauses.capabilities import Appends, Broadcasts, Interleaves, Limits
+from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.display.documents import Table
 from tessel.lazy import dataclass
@@ -180,10 +180,12 @@ def _after(data: _Data, stage: Stage) -> tuple[_Data, str]:
     if data is _Data.HERE:
         return data, ""
     if stage.carries is not None and data is not _Data.NARROW_EMPTY:
+        if stage.carries is Carry.END:
+            return _Data.FRAME, ""
         return data, "what is carried is combined in the driver"
     clause = stage.clauses[0] if stage.clauses else None
-    if clause is None or isinstance(clause, Appends):
-        return (data if clause is None else _Data.FRAME), ""
+    if clause is None:
+        return data, ""
     if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
         return data, ""
     if data is _Data.NARROW_EMPTY:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from tessel.clauses import Clause, QueryBuilder, UnitFacts, structure_by_bucket
+from tessel.clauses import Clause, ClauseInfo, QueryBuilder, UnitFacts, structure_by_bucket
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange
 from tessel.errors import ExecutionError, InvalidInputError
@@ -154,12 +154,17 @@ class Halves(Regroup):
     def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
         return structure_by_bucket(units)
 
-    def reduce_pieces(
-        self, units: Iterator[ProcessingUnit], schema: TableSchema
-    ) -> Iterator[pa.Table]:
+    @property
+    def structure(self) -> ClauseInfo:
+        return replace(super().structure, whole=True)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
         parts = [unit.table for unit in units]
         assert parts
-        yield from parts
+        for table in parts:
+            yield ProcessingUnit(0, schema).replace(table)
 
 
 @pytest.mark.parametrize("live_bytes", [1, 1 << 28])

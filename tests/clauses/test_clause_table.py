@@ -213,6 +213,7 @@ CARRYING: tuple[tuple[Clause, str], ...] = (
     (Fill((("w", "v"),), (), "backward"), "the same"),
     (Fill((("w", "v"),), (), "linear"), "the same"),
     (LatestAt(("2021-01-01",)), "the first time, and the last row of each key"),
+    (AppendUnmatched(SHAPE), "which rows of the right were used"),
 )
 
 

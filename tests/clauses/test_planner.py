@@ -12,10 +12,12 @@ import pytest
 from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, UnitFacts
 from tessel.clauses.planner import PASSES, Draft
+from tessel.clauses.planner.desugar import desugar
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
-from tessel.clauses.planner.lower_order import lower_order, simplify_sorts, take_codes
-from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
-from tessel.clauses.planner.push_to_source import push_to_source
+from tessel.clauses.planner.lower_order import lower_order, take_codes
+from tessel.clauses.planner.prune_columns import prune_columns
+from tessel.clauses.planner.pushdown import push_to_source
+from tessel.clauses.planner.simplify import simplify_sorts
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import IndexColumnError, NameNotFoundError
 from tessel.expression.schema import TableSchema
@@ -57,8 +59,8 @@ DROPS = [
 
 
 @pytest.mark.parametrize("golden", DROPS, ids=lambda g: str(g.after))
-def test_write_drop_as_select(golden: Golden) -> None:
-    assert _after(write_drop_as_select, golden.query) == golden.after
+def test_desugar(golden: Golden) -> None:
+    assert _after(desugar, golden.query) == golden.after
 
 
 PUSHED = [

@@ -36,8 +36,7 @@ from tessel.clauses import (
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.planner import PASSES, REQUIRED, Draft
 from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
-from tessel.clauses.planner.push_into_inputs import push_into_inputs
-from tessel.clauses.planner.push_left import push_left
+from tessel.clauses.planner.pushdown import push_into_inputs, push_left
 from tessel.expression import Expression, col
 from tessel.testing.queries import row_ends
 from tests.clauses.helpers import answer_of_passes, bare_answer, fresh_store, same_table

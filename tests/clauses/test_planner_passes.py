@@ -14,12 +14,10 @@ from tessel.clauses.combining import Combining
 from tessel.clauses.planner import PASSES, Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.index_predicates import index_predicates
-from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.prune_columns import prune_columns
-from tessel.clauses.planner.push_into_inputs import push_into_inputs
-from tessel.clauses.planner.push_left import push_left
+from tessel.clauses.planner.pushdown import push_into_inputs, push_left
 from tessel.clauses.planner.resample_range import range_before_resample
-from tessel.clauses.planner.stop_early import stop_early
+from tessel.clauses.planner.simplify import merge_filters, stop_early
 from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
 
@@ -435,8 +433,7 @@ def test_the_passes_and_their_order() -> None:
     assert [each.__name__ for each in PASSES] == [
         "compute_columns",
         "fold_constants",
-        "write_shorthands",
-        "write_drop_as_select",
+        "desugar",
         "index_predicates",
         "range_before_resample",
         "push_left",
@@ -447,7 +444,6 @@ def test_the_passes_and_their_order() -> None:
         "push_to_source",
         "prune_columns",
         "lower_aggregation",
-        "lower_distinct",
         "lower_order",
         "take_codes",
         "answer_from_statistics",

@@ -2,22 +2,22 @@
 
 :class:`BroadcastJoin` is bound to the rows of the right and then probes the left's units one by
 one, in parallel. Where right rows without a match come out too, it numbers the right rows that it
-has used in a hidden column, and :class:`AppendUnmatched` behind it lets everything pass and adds
-those that nobody used.
+has used in a hidden column; :class:`AppendUnmatched` behind it lets everything pass, carries to the
+end which rows those are, and adds the ones that nobody used.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, different, numpy_array
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.arrays import arrow_array, numpy_array
+from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
@@ -25,10 +25,7 @@ from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, UnboundStep
 from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
-from tessel.clauses.select import Select
-from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange
-from tessel.errors import PlanError
+from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
@@ -175,8 +172,10 @@ class AppendUnmatched(UnboundStep):
 
     @property
     def structure(self) -> ClauseInfo:
-        """Everything in, row slices out."""
-        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, index=IndexEffect.DROP)
+        """Everything in, row slices out; which rows of the right are used is carried to the end."""
+        return ClauseInfo(
+            Structure.ALL, Structure.ROW_SLICE, index=IndexEffect.DROP, carries=Carry.END
+        )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join."""
@@ -187,72 +186,58 @@ class AppendUnmatched(UnboundStep):
         (right,) = others
         return _BoundAppend(self, right)
 
-    def passing(self) -> Clause:
-        """Return what leaves the hidden column out."""
-        return Select(tuple(self.shape.schema.names))
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Leave the hidden column out."""
+        return unit.select(self.shape.schema.names)
 
-    def noted(self, unit: ProcessingUnit) -> pa.Table:
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the columns of a bitmap, of blocks of 64 rows of the right."""
+        return pa.schema([("block", pa.int64()), ("used", pa.uint64())])
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return which rows of the right a unit has used."""
-        rows = different(numpy_array(unit.column(POSITION).drop_null()))
-        return pa.table({POSITION: arrow_array(rows, pa.int64())})
+        rows = numpy_array(unit.column(POSITION).drop_null())
+        return self._used(rows >> 6, np.left_shift(np.uint64(1), (rows & 63).astype(np.uint64)))
 
-    def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Refuse: it must be bound first."""
-        raise PlanError(f"{self.name} knows no rows of the right before it is bound to them")
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return which rows of the right either has used."""
+        both = pa.concat_tables([earlier, later])
+        return self._used(*map(numpy_array, both.columns))
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Say that nothing after a unit matters to it."""
+        return True
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Leave the hidden column out."""
+        return self.process(unit)
+
+    def _used(self, blocks: np.ndarray, used: np.ndarray) -> pa.Table:
+        """Return a bitmap in which each block stands once."""
+        order = np.argsort(blocks, kind="stable")
+        starts = np.flatnonzero(np.diff(blocks[order], prepend=-1))
+        bits = np.bitwise_or.reduceat(used[order], starts) if len(starts) else used
+        found = [arrow_array(blocks[order][starts]), arrow_array(bits)]
+        return pa.table(found, schema=self.carry_schema(self.shape.schema))
 
 
-class _BoundAppend(BoundStep):
-    """An :class:`AppendUnmatched` with the right."""
+class _BoundAppend(AppendUnmatched):
+    """An :class:`AppendUnmatched` with the right: nothing is changed after it is made."""
 
-    name = AppendUnmatched.name
+    _right: pa.Table
 
     def __init__(self, step: AppendUnmatched, right: pa.Table) -> None:
-        super().__init__(step)
-        self._append = step
-        self._shape = step.shape
-        self._right = right.combine_chunks()
+        super().__init__(step.shape)
+        object.__setattr__(self, "_right", right.combine_chunks())
 
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Give everything at once."""
-        units = list(self.consume([unit], unit.schema))
-        return unit.replace(pa.concat_tables(each.table for each in units))
-
-    def consume(
-        self, units: Iterable[ProcessingUnit], schema: TableSchema
-    ) -> Iterator[ProcessingUnit]:
-        """Hand units on as they come; the last ones hold what is left of the right."""
-        promised = self._shape.schema
-        ordinal, row, symbol = -1, 0, 0
-        used = np.zeros(self._right.num_rows, np.bool_)
-        for unit in units:
-            ordinal = unit.ordinal
-            for piece in unit.pieces:
-                row, symbol = max(row, piece.row_range.end), max(symbol, piece.symbol)
-            used[numpy_array(unit.column(POSITION).drop_null())] = True
-            yield unit.select(promised.names)
-        for number, table in enumerate(self._unused(used), ordinal + 1):
-            rows = RowRange(row, row + table.num_rows)
-            piece = Piece(table, rows, ColRange(0, table.num_columns), symbol=symbol)
-            yield ProcessingUnit(number, promised, [piece])
-            row += table.num_rows
-
-    def passing(self) -> Clause:
-        """Return what leaves the hidden column out."""
-        return self._append.passing()
-
-    def noted(self, unit: ProcessingUnit) -> pa.Table:
-        """Return which rows of the right a unit has used."""
-        return self._append.noted(unit)
-
-    def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Return the rows of the right that no unit has used."""
-        used = np.zeros(self._right.num_rows, np.bool_)
-        for note in notes:
-            used[numpy_array(note.column(POSITION))] = True
-        yield from self._unused(used)
-
-    def _unused(self, used: np.ndarray) -> Iterator[pa.Table]:
-        left_over = np.flatnonzero(~used)
+    def finish(self, carry: pa.Table, schema: TableSchema) -> Iterator[pa.Table]:
+        """Give the rows of the right that no unit has used."""
+        bitmap = np.zeros(-(-self._right.num_rows // 64), "<u8")
+        bitmap[numpy_array(carry.column("block"))] = numpy_array(carry.column("used"))
+        used = np.unpackbits(bitmap.view(np.uint8), count=self._right.num_rows, bitorder="little")
+        left_over = np.flatnonzero(used == 0)
         for start in range(0, len(left_over), _UNMATCHED_ROWS):
             rows = left_over[start : start + _UNMATCHED_ROWS]
-            yield self._shape.unmatched(self._right, rows)
+            yield self.shape.unmatched(self._right, rows)

@@ -27,6 +27,7 @@ from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
+from tessel.expression.statistics import TRUE
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
@@ -103,7 +104,7 @@ def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
             new = dict(clause.columns)
             names = {new.get(name, name): source for name, source in names.items()}
         elif isinstance(clause, Proves) and not renamed:
-            told &= clause.proves(index)
+            told &= clause.proves(index) == TRUE
         elif type(clause) is not Select:
             return None
     return None

@@ -122,7 +122,7 @@ def _date_range(span: _Span, kind: pa.DataType) -> DateRange | None:
 
 def _end(bound: int | None, kind: pa.DataType, *, is_start: bool) -> tuple[str | None, bool]:
     """Return the instant that an end names, and whether it is included: the rounder of the two."""
-    from tessel.clauses.planner.instants import instant
+    from tessel.clauses.date_range import instant
 
     if bound is None:
         return None, True

@@ -20,21 +20,17 @@ from tessel.clauses.plan import (
     continued,
     cut_stages,
 )
+from tessel.clauses.planner.desugar import desugar
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
 from tessel.clauses.planner.index_predicates import index_predicates
-from tessel.clauses.planner.lower_distinct import lower_distinct
-from tessel.clauses.planner.lower_order import lower_order, simplify_sorts, take_codes
-from tessel.clauses.planner.merge_filters import merge_filters
+from tessel.clauses.planner.lower_order import lower_order, take_codes
 from tessel.clauses.planner.pick_tasks import pick_tasks
 from tessel.clauses.planner.plan_cache import cached_plan
-from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
-from tessel.clauses.planner.push_into_inputs import push_into_inputs
-from tessel.clauses.planner.push_left import push_left
-from tessel.clauses.planner.push_to_source import push_to_source
-from tessel.clauses.planner.shorthands import write_shorthands
-from tessel.clauses.planner.stop_early import stop_early
+from tessel.clauses.planner.prune_columns import prune_columns
+from tessel.clauses.planner.pushdown import push_into_inputs, push_left, push_to_source
+from tessel.clauses.planner.simplify import merge_filters, simplify_sorts, stop_early
 from tessel.clauses.positional import Positional
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
@@ -68,8 +64,7 @@ _lower_aggregation = _of(_GROUPS, "lower_aggregation", "lower_aggregation")
 PASSES: tuple[Pass, ...] = (
     _compute_columns,
     fold_constants,
-    write_shorthands,
-    write_drop_as_select,
+    desugar,
     index_predicates,
     _of("resample", "range_before_resample", "resample_range"),
     push_left,
@@ -80,7 +75,6 @@ PASSES: tuple[Pass, ...] = (
     push_to_source,
     prune_columns,
     _lower_aggregation,
-    lower_distinct,
     lower_order,
     take_codes,
     _of("partial_aggregation", "answer_from_statistics", "answer_from_statistics"),

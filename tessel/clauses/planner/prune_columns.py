@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import Narrows
+from tessel.clauses.combining import Combining
 from tessel.clauses.planner.commutation import is_one_of
-from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
 
-__all__ = ["prune_columns", "write_drop_as_select"]
-
-
-def write_drop_as_select(draft: Draft) -> Draft:
-    """Replace each ``drop`` by the ``select`` of what it leaves, which reads nothing more."""
-    schemas = draft.schemas()
-    clauses = tuple(
-        Select(tuple(after.names)) if is_one_of(clause, ("drop",)) else clause
-        for clause, after in zip(draft.clauses, schemas[1:], strict=True)
-    )
-    return draft.replace(clauses=clauses)
+__all__ = ["prune_columns"]
 
 
 def prune_columns(draft: Draft) -> Draft:
@@ -56,11 +48,7 @@ def prune_columns(draft: Draft) -> Draft:
     if index is not None:
         index = index.keep_columns(columns, clause="columns", reason="no clause reads them")
     draft = draft.replace(schema=read, clauses=clauses, columns=columns, index=index)
-    if draft.combining is None:
-        return draft
-    from tessel.clauses.planner.narrow_inputs import narrow_inputs
-
-    return narrow_inputs(draft)
+    return draft if draft.combining is None else _narrow_inputs(draft, draft.combining, columns)
 
 
 def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:
@@ -89,3 +77,28 @@ def _in_written_order(
             ordered.append(Select(tuple(names)))
             read = read.select(names)
     return tuple(ordered)
+
+
+def _narrow_inputs(draft: Draft, combining: Combining, columns: Sequence[str]) -> Draft:
+    """Select in every input what the combining clause says it needs of it.
+
+    A clause that does not say so reads all columns. An input of which none is needed keeps one, so
+    that its rows are counted; it is left out again behind.
+    """
+    schemas = [each.schema for each in draft.inputs]
+    reads = combining.reads(frozenset(columns), schemas)
+    inputs = draft.inputs
+    if reads is not None:
+        inputs = tuple(_narrowed_input(each, own) for each, own in zip(inputs, reads, strict=True))
+    combined = combining.combined_schema([each.schema for each in inputs])
+    clauses = draft.clauses
+    wanted = draft.schema
+    if combined.names != wanted.names and not (clauses and type(clauses[0]) is Select):
+        clauses = (Select(tuple(wanted.names)), *clauses)
+    return dataclasses.replace(draft, inputs=inputs, clauses=clauses, schema=combined)
+
+
+def _narrowed_input(each: Input, reads: Set[str]) -> Input:
+    names = each.schema.names
+    wanted = tuple(name for name in names if name in reads) or tuple(names[:1])
+    return each if len(wanted) == len(names) else each.then(Select(wanted))

@@ -64,8 +64,7 @@ def _maker_of_labels(
 
 def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> DateRange | None:
     """Return a range that holds all rows of the buckets with such labels; None without one."""
-    from tessel.clauses.date_range import DateRange
-    from tessel.clauses.planner.instants import instant
+    from tessel.clauses.date_range import DateRange, instant
 
     assert schema.index is not None  # a resample has one
     kind = schema.type_of(schema.index)

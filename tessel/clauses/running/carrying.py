@@ -2,8 +2,9 @@
 
 The scan is the same on threads and on Spark. Where only what lies before a unit matters, units
 stream: each goes on as soon as those before it are summarised. Where something after it matters,
-it waits until what was seen after it suffices, so that the look-ahead is as long as it must be. On
-Spark all units are summarised before the first one is processed.
+it waits until what was seen after it suffices, so that the look-ahead is as long as it must be.
+Where units are told nothing, what they carry makes the rows that come last. On Spark all units are
+summarised before the first one is processed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.stage import (
     carrying_clause,
     combine_carries,
+    finish_units,
     nothing_carried,
     run_between,
     summarise,
@@ -58,6 +60,9 @@ def carried_units(
     carried from before counts with the unit that it is carried to: where it is much, few units run
     at a time, each of which has a version of its own.
     """
+    if stage.carries is Carry.END:
+        yield from _finished(stage, units, pool)
+        return
     with contextlib.closing(workspace.spool()) as spool:
 
         def summary_task(unit: ProcessingUnit) -> Task[tuple[AsideUnit, pa.Table]]:
@@ -76,6 +81,28 @@ def carried_units(
         remembered = 0 if waits else _REMEMBERED_BYTES
         summarised = pool.map(summary_task(unit) for unit in units)
         yield from pool.map(process_task(*ready) for ready in carries_between(stage, summarised))
+
+
+def _finished(
+    stage: Stage, units: Iterator[ProcessingUnit], pool: LocalPool
+) -> Iterator[ProcessingUnit]:
+    """Run units as they come, then give the rows that what they carry makes."""
+    nothing = carry = nothing_carried(stage)
+    ordinal = row = symbol = 0
+
+    def task(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, ProcessingUnit, pa.Table]]:
+        return Task(
+            lambda: (unit, run_between(stage, unit, nothing, nothing), summarise(stage, unit)),
+            unit.nbytes,
+        )
+
+    for unit, found, summary in pool.map(map(task, units)):
+        ordinal = unit.ordinal + 1
+        for piece in unit.pieces:
+            row, symbol = max(row, piece.row_range.end), max(symbol, piece.symbol)
+        yield found
+        carry = combine_carries(stage, carry, summary)
+    yield from finish_units(stage, carry, ordinal, row, symbol)
 
 
 def carries_between(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, ReducesPieces
+from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves
 from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, clauses_of, plugins_of
 from tessel.clauses.positional import Positional
 from tessel.clauses.running.local_pool import LocalPool, Task
@@ -26,9 +26,9 @@ from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import (
     begun_stage,
     bound_stage,
+    consume_parts,
     consume_units,
     interleave_units,
-    reduce_pieces,
     run_stage,
     stages_of_parts,
 )
@@ -160,7 +160,7 @@ def run_units(plan: Plan, options: Options | None = None) -> Iterator[Processing
 
 def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
     """Return a source with the units in which the first stage reads it."""
-    if stage.input is Structure.ALL and isinstance(stage.clauses[0], ReducesPieces):
+    if stage.input is Structure.ALL and stage.clauses[0].structure.whole:
         # It may be given everything in parts: then not all of it is read at once either.
         return dataclasses.replace(source, units=structure_by_row_slice(source.index).units)
     return source
@@ -388,9 +388,9 @@ class _Run:
 
                 def run_in_parts() -> ProcessingUnit:
                     parts = self._workspace.stream(barrier.parts(group, ordinal, schema))
-                    return reduce_pieces(stage, ordinal, barrier.facts[group[0]].bucket, parts)
+                    return consume_parts(stage, ordinal, barrier.facts[group[0]].bucket, parts)
 
-                if isinstance(clause, ReducesPieces) and barrier.is_too_much(group):
+                if clause.structure.whole and barrier.is_too_much(group):
                     return Task(run_in_parts, 0)  # it accounts for what it holds
                 return Task(run, barrier.hand_over(group))
 

@@ -14,7 +14,6 @@ from tessel.arrays import empty_table
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import (
-    Appends,
     Begins,
     Broadcasts,
     Carries,
@@ -22,13 +21,13 @@ from tessel.clauses.capabilities import (
     Expands,
     Interleaves,
     Joins,
-    ReducesPieces,
 )
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.promises import as_promised
 from tessel.clauses.running.reduced import ReducedUnit
+from tessel.clauses.running.streams import unit_of_table
 from tessel.ecs import Piece, ProcessingUnit, segments_of
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import (
@@ -46,13 +45,14 @@ __all__ = [
     "bound_stage",
     "carrying_clause",
     "combine_carries",
+    "consume_parts",
     "consume_units",
     "failed_clause",
+    "finish_units",
     "interleave_units",
     "needs_whole_rows",
     "nothing_carried",
     "reduce_bound",
-    "reduce_pieces",
     "run_between",
     "run_bound",
     "run_clauses",
@@ -162,13 +162,7 @@ def reduce_bound(clause: Clause, promised: TableSchema, unit: BoundUnit) -> Proc
 
 
 def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
-    """Return what a unit means to its neighbours, for a stage whose first clause carries.
-
-    For one whose first clause appends rows, what must be known of the unit for that.
-    """
-    first = stage.clauses[0]
-    if isinstance(first, Appends):
-        return _named_errors(stage.clauses[0], lambda: first.noted(unit), unit)
+    """Return what a unit means to its neighbours, for a stage whose first clause carries."""
     clause = carrying_clause(stage)
     with telemetry.span("clause.summary", clause=stage.clauses[0].name, unit=unit.ordinal):
         return _carry_of(stage, lambda: clause.summary(unit), unit)
@@ -378,12 +372,12 @@ def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[Pro
     yield from _streamed(stage, clause.consume(units, stage.schemas[0]))
 
 
-def reduce_pieces(
+def consume_parts(
     stage: Stage, ordinal: int, bucket: int | None, units: Iterator[ProcessingUnit]
 ) -> ProcessingUnit:
     """Run a stage on a unit that is more than may be held, from its parts; as `run_clauses`."""
     clause = stage.clauses[0]
-    assert isinstance(clause, ReducesPieces)
+    assert isinstance(clause, Consumes)
     found: dict[object, None] = {}
 
     def noted() -> Iterator[ProcessingUnit]:
@@ -391,20 +385,38 @@ def reduce_pieces(
             found.update(dict.fromkeys(unit.attached if unit.num_rows else ()))
             yield unit
 
-    try:
-        tables = list(clause.reduce_pieces(noted(), stage.schemas[0]))
-    except TesselError as error:
-        error.with_context(clause=clause.describe())
-        raise
-    except Exception as error:
-        raise failed_clause(clause, error) from error
-    table = pa.concat_tables(tables)
+    made = _named_errors(clause, lambda: list(clause.consume(noted(), stage.schemas[0])))
+    schema = made[0].schema if made else stage.schemas[1]
+    table = pa.concat_tables([unit.table for unit in made]) if made else schema.empty()
     columns = ColRange(0, table.num_columns)
     rows = RowRange(0, table.num_rows)
     piece = Piece(table, rows, columns, bucket=bucket, components=tuple(found))
-    schema = TableSchema(pa.schema([(field.name, field.type) for field in table.schema]))
     unit = as_promised(clause, ProcessingUnit(ordinal, schema, [piece]), stage.schemas[1])
     return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+
+
+def finish_units(
+    stage: Stage, carry: pa.Table, ordinal: int = 0, row: int = 0, symbol: int = 0
+) -> Iterator[ProcessingUnit]:
+    """Run a stage whose first clause carries to the end on the rows that the carry of all makes.
+
+    Parameters
+    ----------
+    stage, carry
+        The stage, and what was carried.
+    ordinal, row, symbol
+        Of the first unit and its first row.
+    """
+
+    def units() -> Iterator[ProcessingUnit]:
+        number, at = ordinal, row
+        for table in stage.clauses[0].finish(carry, stage.schemas[0]):
+            unit = unit_of_table(number, at, table, stage.schemas[1].index)
+            pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
+            yield unit.with_pieces(pieces, unit.schema)
+            number, at = number + 1, at + table.num_rows
+
+    return _streamed(stage, units())
 
 
 def interleave_units(
