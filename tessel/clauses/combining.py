@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ __all__ = [
     "CombinedInput",
     "Combining",
     "Lowered",
+    "MakesLookup",
     "PlanLimits",
     "SemiJoin",
     "SubQuery",
@@ -219,6 +220,11 @@ class SemiJoin:
     on: tuple[tuple[str, str], ...]
 
 
+MakesLookup = Callable[[pa.Table], "tuple[Clause, ...] | None"]
+"""From rows of the second input, with at least the columns that are read behind the clause, to
+clauses on the first that give the same; None where these rows have none."""
+
+
 class Combining(Clause):
     """A clause over this query and others; its subclasses say how their rows are put together."""
 
@@ -270,6 +276,10 @@ class Combining(Clause):
         Rows that are left out change neither the result nor the order of its rows.
         """
         return ()
+
+    def as_lookup(self, schemas: Sequence[TableSchema]) -> MakesLookup | None:
+        """Return what makes clauses on the first input of few rows of the second; None: nothing."""
+        return None
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return nothing: the result depends on the other symbols, which only a store knows."""

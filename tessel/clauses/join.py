@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from tessel.clauses.combining import (
     CombinedInput,
     Combining,
     Lowered,
+    MakesLookup,
     PlanLimits,
     SemiJoin,
     SubQuery,
@@ -111,6 +113,13 @@ class Join(Combining):
         if self.how in ("inner", "left", "semi", "anti"):
             found.append(SemiJoin(1, 0, tuple((two, one) for one, two in self.on)))
         return found
+
+    def as_lookup(self, schemas: Sequence[TableSchema]) -> MakesLookup | None:
+        """Return what makes a filter by the keys of the right, and look-ups of its columns."""
+        from tessel.clauses.joining.as_lookup import as_lookup, looks_up
+
+        shape = self._shape(schemas)
+        return functools.partial(as_lookup, shape) if looks_up(shape) else None
 
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits

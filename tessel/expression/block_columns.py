@@ -82,10 +82,19 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A column, of which nothing is loaded before it is known in which form it is wanted."""
+    """A column, of which nothing is loaded before it is known in which form it is wanted.
+
+    Attributes
+    ----------
+    name, column
+        The stored column.
+    codes
+        Places of its entries that are computed of numbers; None where they are stored.
+    """
 
     name: str
     column: ArithmeticColumn
+    codes: Number | None = None
 
 
 class BlockColumns:
@@ -144,17 +153,17 @@ class BlockColumns:
         """Return the register of what a stored column is kept as, 0 where no value is known."""
         return self.chosen(self._integers(self._stored(name)), known, 0)
 
-    def _stored(self, name: str) -> str:
+    def _stored(self, name: str) -> Stored:
         value = self._values[name]
         assert isinstance(value, Stored)  # who asks knows its place
-        return value.name
+        return value
 
     def residuals(self, name: str, up: int, known: int | None = None) -> int:
         """Return the register of what the decimals of a stored column are off, times ``2**up``.
 
         0 where no value is known.
         """
-        place = self._names.index(self._stored(name))
+        place = self._names.index(self._stored(name).name)
         return self._steps.step(Op.RESIDUAL, self.integers(name, known), place, up)
 
     def scaled(self, name: str) -> Scaled | None:
@@ -203,7 +212,7 @@ class BlockColumns:
         if not isinstance(value, Stored) or value.column.entries is None:
             return None
         entries = value.column.entries
-        register, known = self._integers(value.name), self._known(value)
+        register, known = self._integers(value), self._known(value)
         return Number(False, register, 0, len(entries) - 1, known), entries
 
     def looked_up(self, number: Number, numbers: npt.NDArray[np.int64]) -> Number:
@@ -222,7 +231,7 @@ class BlockColumns:
             return None
         ranks = np.empty(len(entries), np.int64)
         ranks[entries.order] = np.arange(len(entries))
-        register = self._steps.lookup(self._integers(value.name), ranks)
+        register = self._steps.lookup(self._integers(value), ranks)
         ordered = entries.values.take(arrow_array(entries.order))
         return Number(False, register, 0, len(entries) - 1, self._known(value)), ordered
 
@@ -282,12 +291,12 @@ class BlockColumns:
         """
         if not isinstance(value, Stored):
             return value.known if isinstance(value, Number) else None
-        known: int | None = None
-        if value.column.has_missing:
+        known = None if value.codes is None else value.codes.known
+        if value.codes is None and value.column.has_missing:
             known = self._steps.step(Op.PRESENT, self._names.index(value.name), int(nans))
         entries = value.column.entries
         if entries is not None and entries.known is not None:
-            found = self._steps.table(self._integers(value.name), entries.known.view(np.uint8))
+            found = self._steps.table(self._integers(value), entries.known.view(np.uint8))
             known = self.both(known, found)
         return known
 
@@ -295,7 +304,7 @@ class BlockColumns:
         bounded = self._bounded(stored)
         if bounded is None:
             return None
-        register = self._integers(stored.name)
+        register = self._integers(stored)
         entries = stored.column.entries
         if entries is not None:
             assert entries.numbers is not None  # it has bounds
@@ -336,14 +345,17 @@ class BlockColumns:
 
     def _whole(self, scaled: Scaled) -> int:
         if scaled.column is not None:
-            return self._integers(scaled.column)
+            return self._load(scaled.column)
         if scaled.constant is not None:
             return self._steps.step(Op.INTEGER, c=scaled.constant)
         if scaled.register is not None:
             return scaled.register
         return self._steps.step(scaled.op, *(self._whole(each) for each in scaled.operands))
 
-    def _integers(self, name: str) -> int:
+    def _integers(self, stored: Stored) -> int:
+        return self._load(stored.name) if stored.codes is None else stored.codes.register
+
+    def _load(self, name: str) -> int:
         return self._steps.step(Op.LOAD, self._names.index(name))
 
     def _float(self, number: Number, limit: int | None = None) -> int | None:

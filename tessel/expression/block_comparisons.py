@@ -23,6 +23,7 @@ from tessel.expression.block_arithmetic import (
     plain_bound,
 )
 from tessel.expression.block_columns import Number, Stored
+from tessel.expression.block_entries import OtherEntries
 from tessel.expression.block_steps import EXACT, GREATEST, LEAST
 from tessel.expression.checking import NodeType
 from tessel.expression.leaves import Literal
@@ -41,7 +42,7 @@ from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.leaves import ValueSet
-    from tessel.expression.operators.membership import IsIn
+    from tessel.expression.operators.membership import IsIn, Lookup
 
 __all__ = ["BlockComparisons", "Truth", "Wanted", "scaled_range"]
 
@@ -236,6 +237,21 @@ class BlockComparisons(BlockArithmetic):
         else:
             return None
         return steps.joined(Op.OR, equal) if equal else steps.always(False), has_missing
+
+    def _looked_up_number(self, node: Lookup, operand: Any) -> Stored | None:
+        """Return what a table has beside numbers, as places of the values in it."""
+        from tessel.expression.block_members import Beside
+
+        number = self._value(operand) if isinstance(operand, Number | Stored) else None
+        beside = None if number is None or number.is_float else Beside.of(node)
+        if number is None or beside is None:
+            return None
+        codes, steps = beside.entries, self._steps
+        found = steps.number_of(number.register, *beside.slots)
+        known = steps.range(found, (0, len(codes) - 1))
+        register = self.chosen(found, known, 0)
+        held = Number(False, register, 0, len(codes) - 1, self.both(number.known, known))
+        return Stored("", OtherEntries(codes, has_missing=True), held)
 
     def _text_equal(self, stored: Stored, text: str | bytes) -> int:
         data = text.encode() if isinstance(text, str) else text

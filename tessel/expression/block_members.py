@@ -1,13 +1,15 @@
-"""Whether integers of a block are in a set of values: the step that ``is_in`` becomes.
+"""Whether integers of a block are in a set of values, and what a table has beside them.
 
-The encoded domain enters here with what ``is_in`` looks up. The values are those that the column's
-type can hold, as the integers that a page has of them; those outside of the bounds of the column
-are left out, and what is left chooses the step: one range, the truths of a span, or a hash set.
+The encoded domain enters here with what ``is_in`` and ``lookup`` look up. Of a set the values are
+those that the column's type can hold, as the integers that a page has of them; those outside of the
+bounds of the column are left out, and what is left chooses the step: one range, the truths of a
+span, or a hash set. What a table has beside integers is found by a hash table and comes out as
+codes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +17,19 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.cached import cached
+from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import GREATEST, LEAST, BlockSteps
 from tessel.expression.leaves import ValueSet
 from tessel.kernels.word_numbers import word_slots
 from tessel.lazy import dataclass
 
-__all__ = ["Members"]
+if TYPE_CHECKING:
+    from tessel.expression.operators.membership import Lookup
 
-_MOST_SPAN = 1 << 15
-"""Truths of a span of integers that stay in the first-level cache."""
+__all__ = ["Beside", "Members"]
+
+_MOST_SPAN = 1 << 17
+"""Truths of a span of integers that stay in the second-level cache, found without a branch."""
 
 _MOST_MEMBERS = 1 << 16
 """Larger sets cost a unit more to hand over than they save."""
@@ -58,16 +64,12 @@ class Members:
     def _made(cls, values: ValueSet, kind: pa.DataType) -> Self | None:
         from tessel.expression.kernels.membership import members
 
-        types = pa.types
-        if not (types.is_integer(kind) or types.is_temporal(kind)) or types.is_interval(kind):
+        if _words(pa.nulls(0, kind)) is None:
             return None
         found, has_missing = members(values, kind)
-        if types.is_temporal(kind):
-            found = found.view(pa.int64() if kind.bit_width == 64 else pa.int32())
-        integers = numpy_array(found)
-        if integers.dtype == np.uint64:
-            integers = integers[integers <= np.uint64(GREATEST)]
-        return cls(np.unique(integers.astype(np.int64)), has_missing)
+        words = _words(found)
+        assert words is not None
+        return cls(np.unique(words[words <= GREATEST].astype(np.int64)), has_missing)
 
     def steps(self, steps: BlockSteps, register: int, low: Any, high: Any) -> int:
         """Return the truth register of which integers of a register, within bounds, are members."""
@@ -88,3 +90,46 @@ class Members:
     @cached
     def _slots(self) -> tuple[npt.NDArray[np.int64], int]:
         return word_slots(self.integers)
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The table of a look-up by integers.
+
+    Attributes
+    ----------
+    entries
+        The values beside its keys, each once.
+    slots
+        Keys in a hash table, with the place of the value of each; and its bits.
+    """
+
+    entries: Entries
+    slots: tuple[npt.NDArray[np.int64], int]
+
+    @classmethod
+    def of(cls, node: Lookup) -> Self | None:
+        """Return the table of a look-up; None where pages hold no integers of its keys."""
+        held: dict[str, Self | None] = node.__dict__.setdefault("_block_table", {})
+        if not held:  # each unit asks
+            held[""] = cls._made(*node.columns_of_table)
+        return held[""]
+
+    @classmethod
+    def _made(cls, keys: pa.Array, values: pa.Array) -> Self | None:
+        words = _words(keys)
+        if words is None or not 0 < len(words) <= _MOST_MEMBERS or words.max() > GREATEST:
+            return None
+        slots, bits = word_slots(words.astype(np.int64))
+        coded = values.dictionary_encode(null_encoding="encode")
+        numbers, taken = numpy_array(coded.indices).astype(np.int64), slots[:, 1] >= 0
+        slots[taken, 1] = numbers[slots[taken, 1]]
+        return cls(Entries(coded.dictionary), (slots, bits))
+
+
+def _words(values: pa.Array) -> npt.NDArray[Any] | None:
+    """Return values as the integers that pages have of them; None for those that are none."""
+    kind = values.type
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return numpy_array(values.view(pa.int64() if kind.bit_width == 64 else pa.int32()))
+    return numpy_array(values) if pa.types.is_integer(kind) else None

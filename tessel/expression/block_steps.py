@@ -95,6 +95,11 @@ class BlockSteps:
         place = self._constants_place(slots.reshape(-1).view(np.float64))
         return self.step(Op.MEMBER, register, bits, place)
 
+    def number_of(self, register: int, slots: npt.NDArray[np.int64], bits: int) -> int:
+        """Return the numbers of integers in a hash table of ``2**bits`` slots; −1 for others."""
+        place = self._constants_place(slots.reshape(-1).view(np.float64))
+        return self.step(Op.NUMBER_OF, register, bits, place)
+
     def text_equal(self, column: int, text: bytes) -> int:
         """Return the truths of whether the texts of a column are one text."""
         place = self._table_place(np.frombuffer(text, np.uint8))

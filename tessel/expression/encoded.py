@@ -14,6 +14,7 @@ segments, with the bounds of their types.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -38,7 +39,7 @@ from tessel.kernels.program import Op
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
-    from tessel.expression.operators.membership import IsIn
+    from tessel.expression.operators.membership import IsIn, Lookup
     from tessel.expression.protocols import ArithmeticColumn
 
 __all__ = ["BlockProgram", "Number", "Output"]
@@ -199,6 +200,8 @@ class BlockProgram(BlockComparisons):
             return self._is_missing(held, wanted)
         if node.name == "is_in":
             return self._is_in(cast("IsIn", node), kind, operands[0], wanted)
+        if node.name == "lookup":
+            return self._looked_up_number(cast("Lookup", node), operands[0])
         if node.name == "coalesce":
             return self._first_known(kind, operands)
         if node.name in ARITHMETIC:
@@ -239,7 +242,7 @@ class BlockProgram(BlockComparisons):
         value, (answers, of_null) = found
         if value.column.has_missing and of_null.is_valid:
             return None  # a row without a value has one then
-        return Stored(value.name, OtherEntries(answers, value.column.has_missing))
+        return replace(value, column=OtherEntries(answers, value.column.has_missing))
 
     def _dictionary(self, node: Expression) -> Stored | None:
         """Return the column of a dictionary that is all that an expression reads."""
@@ -281,9 +284,12 @@ class BlockProgram(BlockComparisons):
         if len(true) == 0 or true[-1] - true[0] + 1 == len(true):
             # One run of codes, as one text is: a range, which takes no look-up a row.
             pair = (int(true[0]), int(true[-1])) if len(true) else (1, 0)
-            found = self._steps.column_range(self._names.index(stored.name), pair)
+            if stored.codes is None:
+                found = self._column_range(stored.name, pair)
+            else:
+                found = self._steps.range(stored.codes.register, pair)
         else:
-            found = self._steps.table(self._integers(stored.name), table)
+            found = self._steps.table(self._integers(stored), table)
         known = self._known(stored)
         if known is None:
             return found

@@ -18,7 +18,7 @@ __all__ = ["cannot_raise"]
 
 _NEVER_RAISE = frozenset(
     (
-        *("column", "literal", "and", "or", "xor", "not", "is_in", "is_missing"),
+        *("column", "literal", "and", "or", "xor", "not", "is_in", "is_missing", "lookup"),
         *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
         *("contains", "ends_with", "like", "matches", "starts_with"),
     )

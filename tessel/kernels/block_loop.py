@@ -23,7 +23,7 @@ from tessel.kernels.block_integers import column_range, gather_integers, load_in
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 from tessel.kernels.program import BLOCK_ROWS, FLOAT, STEP_KINDS, TRUTH
-from tessel.kernels.word_numbers import are_words
+from tessel.kernels.word_numbers import are_words, numbers_of_words
 
 __all__ = [
     "BLOCKS",
@@ -70,7 +70,7 @@ _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
 _CHOOSE_OTHER_FLOAT = 30
 _FLOAT_RESIDUAL, _LOOKUP, _LOOKUP_FLOAT, _MEMBER, _DIVIDE = 31, 32, 33, 34, 35
-_INTEGER_LESS, _TEXT_EQUAL = 36, 39
+_INTEGER_LESS, _TEXT_EQUAL, _NUMBER_OF = 36, 39, 40
 
 _EXPONENT, _EXCEPTIONS = 5, 1
 _SINGLE_SCALED = 32
@@ -361,6 +361,9 @@ def _run(
                 floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
         elif op == _MEMBER:
             are_words(reinterpret(constants, np.int64), c, b, integers, one, truths, out, rows)
+        elif op == _NUMBER_OF:
+            cells = reinterpret(constants, np.int64)
+            numbers_of_words(cells, c, b, integers, one, integers, out, rows)
         elif op == _FLOAT_RESIDUAL:
             float_residuals(floats, one, integers, two, c, out, rows)
         else:

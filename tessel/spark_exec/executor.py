@@ -108,7 +108,7 @@ class SparkExecutor:
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
-        plan = answered(plan, self.run, least=_WORTH_A_JOB)
+        asked, plan = plan, answered(plan, self.run, least=_WORTH_A_JOB)
         address = _visible_address(plan)
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
@@ -120,7 +120,7 @@ class SparkExecutor:
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
-                error.with_context(symbol=symbols_of(plan))
+                error.with_context(symbol=symbols_of(asked))
                 raise
 
 

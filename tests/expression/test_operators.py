@@ -27,6 +27,7 @@ from tessel.expression import (
 )
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import post_order
+from tessel.expression.operators.membership import Lookup
 
 NAN = float("nan")
 TABLE = pa.table(
@@ -69,6 +70,7 @@ def utc(*parts: int) -> dt.datetime:
     return dt.datetime(*parts, tzinfo=dt.UTC)  # type: ignore[misc, arg-type]
 
 
+LOOKUP = Lookup.of_columns(i, pa.array([7, 8]), pa.array(["seven", "eight"]))
 ROWS = [
     Row(i + j, "i + j", '(Column["i"] + Column["j"])', I64, [9, -7, None]),
     Row(tiny + 1, "tiny + 1", '(Column["tiny"] + Int64(1))', pa.int16(), [-127, 128, None]),
@@ -93,6 +95,13 @@ ROWS = [
     Row(p | q, "p or q", '(Column["p"] OR Column["q"])', B, [True, True, None]),
     Row(p ^ q, "p ^ q", '(Column["p"] XOR Column["q"])', B, [None, True, None]),
     Row(~p, "not p", 'NOT(Column["p"])', B, [False, True, None]),
+    Row(
+        LOOKUP,
+        f"lookup(i, '{LOOKUP.table}')",
+        'LOOKUP(Column["i"], 2 keys)',
+        pa.string(),
+        ["seven", None, None],
+    ),
     Row(
         i.is_in([7, None]),
         "i in (7, null)",

@@ -129,10 +129,11 @@ def _looked_up(entries: NDArray[Any], at: int, codes: Integers) -> NDArray[Any]:
     return entries[np.where((places < 0) | (places >= len(entries)), len(entries) - 1, places)]
 
 
-def _members(program: Program, integers: Integers, bits: int, at: int) -> NDArray[np.bool_]:
-    """Return which integers are in a table of words and numbers; −1 says a slot is free."""
+def _numbers(program: Program, integers: Integers, bits: int, at: int) -> Integers:
+    """Return the numbers of integers in a table of words and numbers; −1 where they are not."""
     slots = program.constants.view(np.int64)[at : at + (2 << bits)].reshape(-1, 2)
-    return np.isin(integers, slots[slots[:, 1] >= 0, 0])
+    held = {int(word): int(number) for word, number in slots if number >= 0}
+    return np.array([held.get(each, -1) for each in integers.tolist()], np.int64)
 
 
 def _in_range(
@@ -240,6 +241,7 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
         "floats",
         lambda s, p, r, a, b, c: _looked_up(p.constants, c, r.integers[a]),
     ),
-    Op.MEMBER: ("truths", lambda s, p, r, a, b, c: _members(p, r.integers[a], b, c)),
+    Op.MEMBER: ("truths", lambda s, p, r, a, b, c: _numbers(p, r.integers[a], b, c) >= 0),
+    Op.NUMBER_OF: ("integers", lambda s, p, r, a, b, c: _numbers(p, r.integers[a], b, c)),
 }
 """By step, the kind of register that it writes, and what: of stored rows, a program, registers."""

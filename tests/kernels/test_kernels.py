@@ -314,6 +314,12 @@ def test_members_of_a_hash_set(members: set[int], others: list[int], level: str)
     assert run_blocks(blocks, program).truths[0][: len(rows)].tolist() == wanted
     with in_form(level):
         assert select_rows(blocks, program, 0)[: len(rows)].tolist() == wanted
+        numbered = _program(
+            [*steps[:1], (Op.NUMBER_OF, 1, 0, bits, 1)], blocks.facts.shape[2], constants=constants
+        )
+        found = register_rows([blocks], numbered, select=None, registers=[1])
+    number_of = {value: at for at, value in enumerate(sorted(members))}
+    assert found[0][: len(rows)].tolist() == [number_of.get(value, -1) for value in rows]
 
 
 def test_members_that_meet_in_one_slot_are_all_found() -> None:

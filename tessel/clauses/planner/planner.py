@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
@@ -240,7 +241,7 @@ class _Planner:
     def _combined(self, query: SubQuery, at: int) -> Plan:
         """Plan the last clause over several symbols; what stands before it is its first input."""
         from tessel.clauses.leave_codes import codes_taken, with_key_codes
-        from tessel.clauses.planner.dynamic_filters import question_of_keys
+        from tessel.clauses.planner.plan_join import PlannedJoin
 
         clause, inputs = self._inputs(query, at)
         parts = [each.query for each in inputs]
@@ -255,7 +256,7 @@ class _Planner:
             live_bytes=self._options.live_bytes,
             gathered_bytes=self._gathered_bytes,
         )
-        schema = draft.schemas()[-1]
+        schema, whole = draft.schemas()[-1], draft
         draft, changes = self._rewritten(draft)
         options = self._options
         codes = codes_taken(draft.clauses, draft.schema)
@@ -276,16 +277,35 @@ class _Planner:
             stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
             return Plan(tuple(own), stages, schema, changes, question)
 
-        def narrowed(number: int, keys: Filter) -> Plan:
+        def narrowed(number: int, keys: Filter | None) -> Plan:
             """Return the plan with a filter behind one of the inputs."""
+            if keys is None:
+                return over(plans)
             other = self.plan(draft.inputs[number].then(keys).query)
             return over([*plans[:number], other, *plans[number + 1 :]])
 
+        def replaced(clauses: Sequence[Clause]) -> Plan:
+            """Return the plan of clauses on the first input in place of the combining one."""
+            first = written.inputs[0].query
+            clauses = (*first.clauses, *clauses, *written.clauses)
+            return self.plan(dataclasses.replace(first, clauses=clauses))
+
+        # What the passes made of the query before they lowered it and left columns out.
+        pushed = (each.after for each in changes if each.name == push_into_inputs.__name__)
+        written = cast(Draft, next(pushed, whole))
         plans = [self.plan(each.query) for each in draft.inputs]
-        asked = question_of_keys(
-            clause, draft.inputs, plans, found(plans), limits, self.plan, narrowed
+        join = PlannedJoin(
+            clause,
+            [each.schema for each in written.inputs],
+            draft.inputs,
+            plans,
+            found(plans),
+            limits,
+            self.plan,
+            narrowed,
+            replaced,
         )
-        return over(plans, asked)
+        return over(plans, join.question())
 
     def _inputs(self, query: SubQuery, at: int) -> tuple[Combining, tuple[Input, ...]]:
         """Return a clause over several symbols, joined to those before it, and its inputs.

@@ -99,14 +99,14 @@ class LocalExecutor:
         Closing the iterator stops the query and leaves nothing behind.
         """
         options = self._options or current()
-        plan = answered(plan, self.run)
+        asked, plan = plan, answered(plan, self.run)
         with _running(options, clauses_of(plan), joins_units=not plugins_of(plan)) as run:
             try:
                 for unit in run.units(plan):
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
-                error.with_context(symbol=symbols_of(plan))
+                error.with_context(symbol=symbols_of(asked))
                 raise
 
 

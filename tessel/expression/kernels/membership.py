@@ -17,7 +17,7 @@ from tessel.expression.comparable import fitted_literal
 from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.leaves import Literal, ValueSet
 from tessel.expression.node import Expression
-from tessel.expression.operators.membership import IsIn
+from tessel.expression.operators.membership import IsIn, Lookup
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, family
 
 __all__ = ["KERNELS", "members"]
@@ -45,6 +45,16 @@ def is_in(node: IsIn, values: Sequence[Value], result: pa.DataType) -> Value:
     if has_missing:
         inside = pc.if_else(inside, inside, null)
     return pc.if_else(pc.is_valid(value), inside, null)
+
+
+def lookup(node: Lookup, values: Sequence[Value], result: pa.DataType) -> Value:
+    """Return what the table has beside each key."""
+    (value,) = values
+    keys, beside = node.columns_of_table
+    if isinstance(value, pa.Scalar):
+        place = pc.index_in(value, value_set=keys)
+        return beside[place.as_py()] if place.is_valid else arrow_scalar(None, result)
+    return beside.take(pc.index_in(value, value_set=keys))
 
 
 def members(values: ValueSet, type_: pa.DataType) -> tuple[pa.Array, bool]:
@@ -141,4 +151,5 @@ def _decimal(value: Any, type_: pa.DataType) -> decimal.Decimal | None:
 KERNELS: dict[str, Kernel] = {
     "is_in": is_in,
     "is_missing": is_missing,
+    "lookup": lookup,
 }

@@ -1,22 +1,26 @@
-"""Whether a value is in a set, and whether there is a value at all."""
+"""Whether a value is in a set, what a table has beside it, and whether there is a value at all."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tessel.cached import cached
+from tessel.errors import PlanFormatError
 from tessel.expression.comparable import comparison_inputs, fitted_literal
 from tessel.expression.leaves import Literal, ValueSet
-from tessel.expression.node import Expression
+from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.registry import register
-from tessel.expression.types import Operand, Signature
+from tessel.expression.types import Operand, Signature, refuse, type_name
 from tessel.lazy import dataclass
 
-__all__ = ["IsIn", "IsMissing"]
+__all__ = ["IsIn", "IsMissing", "Lookup"]
 
 
 @register
@@ -53,6 +57,70 @@ class IsIn(Expression):
             yield ", " if place else ""
             yield from value.label()
         yield "))"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Lookup(Expression):
+    """The value that a table has beside a key; missing where the table does not have the key.
+
+    The planner makes it of a join with few rows, each of which has a key of its own.
+
+    Attributes
+    ----------
+    operand
+        The key, of exactly the type of the table's keys.
+    table
+        An Arrow IPC stream in base64, of two columns: keys, each once and none missing, and the
+        values beside them.
+    """
+
+    name: ClassVar[str] = "lookup"
+    operand: Expression
+    table: str
+
+    @classmethod
+    def of_columns(cls, operand: Expression, keys: pa.Array, values: pa.Array) -> Self:
+        """Make the look-up of an operand from both columns of the table."""
+        batch = pa.record_batch([keys, values], names=["key", "value"])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return cls(operand, base64.b64encode(sink.getvalue()).decode())
+
+    def check(self) -> None:
+        """Raise where the table is none, or a key stands in it twice."""
+        require_text(self.table, "the table of a lookup")
+        keys, _ = self.columns_of_table
+        if keys.null_count or pc.count_distinct(keys).as_py() < len(keys):
+            raise PlanFormatError(f"{self.name}: a key is missing, or stands in the table twice")
+
+    @cached
+    def columns_of_table(self) -> tuple[pa.Array, pa.Array]:
+        """The keys, and the values beside them."""
+        try:
+            with pa.ipc.open_stream(base64.b64decode(self.table, validate=True)) as reader:
+                table = reader.read_all().combine_chunks()
+            table.validate(full=True)
+            keys, values = (column.combine_chunks() for column in table.columns)
+        except (ValueError, OSError, MemoryError, pa.ArrowException) as error:
+            raise PlanFormatError(f"{self.name} holds no table of two columns: {error}") from error
+        return keys, values
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the type of the values, for an operand of the type of the keys."""
+        (operand,) = operands
+        keys, values = self.columns_of_table
+        if operand.type != keys.type:
+            hint = f"the keys of the table are {type_name(keys.type)}; cast the operand to it"
+            refuse("look up", operands, hint)
+        return Signature((keys.type,), values.type)
+
+    def label(self) -> Iterable[Piece]:
+        """Return ``LOOKUP(x, 12 keys)``."""
+        yield "LOOKUP("
+        yield Sub(self.operand)
+        yield f", {len(self.columns_of_table[0])} keys)"
 
 
 @register
