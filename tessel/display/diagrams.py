@@ -8,12 +8,9 @@ from tessel.display.cells import cell_text
 from tessel.display.documents import Document, Graph, Node, Part, Section, Tree
 from tessel.display.layout import graph_of_tree
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = ["render_dot", "render_mermaid"]
-
-# ``#`` and ``"`` end a mermaid label or start an entity in it, ``<`` would start HTML.
-_MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;"})
-_DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 
 def render_mermaid(document: Part) -> str:
@@ -24,25 +21,7 @@ def render_mermaid(document: Part) -> str:
     InvalidInputError
         When the document holds neither a graph nor a tree.
     """
-    lines = ["flowchart LR"]
-    for number, graph in enumerate(_drawable(document)):
-        names = {node.name: f"g{number}n{at}" for at, node in enumerate(graph.nodes)}
-        inner = []
-        for node in graph.nodes:
-            label = "<br/>".join(line.translate(_MERMAID) for line in _label(node))
-            inner.append(f'{names[node.name]}["{label}"]')
-        for edge in graph.edges:
-            label = cell_text(edge.label).translate(_MERMAID)
-            arrow = f'-- "{label}" -->' if label else "-->"
-            inner.append(f"{names[edge.source]} {arrow} {names[edge.target]}")
-        if graph.title:
-            title = cell_text(graph.title).translate(_MERMAID)
-            lines.append(f'    subgraph g{number}["{title}"]')
-            lines += [f"        {line}" for line in inner]
-            lines.append("    end")
-        else:
-            lines += [f"    {line}" for line in inner]
-    return "\n".join(lines)
+    return "\n".join(["flowchart LR", *_drawn(document, _MERMAID)])
 
 
 def render_dot(document: Part) -> str:
@@ -53,27 +32,69 @@ def render_dot(document: Part) -> str:
     InvalidInputError
         When the document holds neither a graph nor a tree.
     """
-    lines = ["digraph {", "    rankdir=LR", "    node [shape=box]"]
+    opening = ["digraph {", "    rankdir=LR", "    node [shape=box]"]
+    return "\n".join([*opening, *_drawn(document, _DOT), "}"])
+
+
+@dataclass(frozen=True)
+class _Language:
+    """How a language writes boxes and arrows; the fields are formats of names and labels."""
+
+    escapes: dict[int, str]
+    line_break: str
+    box: str
+    arrow: str
+    labelled_arrow: str
+    frame: tuple[str, ...]
+    frame_end: str
+
+
+_MERMAID = _Language(
+    # ``#`` and ``"`` end a mermaid label or start an entity in it, ``<`` would start HTML.
+    str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;"}),
+    "<br/>",
+    '{0}["{1}"]',
+    "{0} --> {1}",
+    '{0} -- "{2}" --> {1}',
+    ('subgraph g{0}["{1}"]',),
+    "end",
+)
+_DOT = _Language(
+    str.maketrans({"\\": "\\\\", '"': '\\"'}),
+    "\\n",  # DOT's own line break, which comes after the escapes
+    '{0} [label="{1}"]',
+    "{0} -> {1}",
+    '{0} -> {1} [label="{2}"]',
+    # Only a subgraph whose name begins with ``cluster`` is drawn with a frame and a label.
+    ("subgraph cluster_{0} {{", '    label="{1}"'),
+    "}",
+)
+
+
+def _drawn(document: Part, language: _Language) -> Iterator[str]:
+    """Give the lines of all graphs, those of a graph with a title in a frame."""
+
+    def told(text: str) -> str:
+        return cell_text(text).translate(language.escapes)
+
     for number, graph in enumerate(_drawable(document)):
         names = {node.name: f"g{number}n{at}" for at, node in enumerate(graph.nodes)}
-        inner = []
-        for node in graph.nodes:
-            # ``\n`` is DOT's own line break and comes after the escapes.
-            label = "\\n".join(line.translate(_DOT) for line in _label(node))
-            inner.append(f'{names[node.name]} [label="{label}"]')
+        inner = [
+            language.box.format(
+                names[node.name],
+                language.line_break.join(line.translate(language.escapes) for line in _label(node)),
+            )
+            for node in graph.nodes
+        ]
         for edge in graph.edges:
-            label = cell_text(edge.label).translate(_DOT)
-            told = f' [label="{label}"]' if label else ""
-            inner.append(f"{names[edge.source]} -> {names[edge.target]}{told}")
-        if graph.title:
-            # Only a subgraph whose name begins with ``cluster`` is drawn with a frame and a label.
-            lines.append(f"    subgraph cluster_{number} {{")
-            lines.append(f'        label="{cell_text(graph.title).translate(_DOT)}"')
-            lines += [f"        {line}" for line in inner]
-            lines.append("    }")
-        else:
-            lines += [f"    {line}" for line in inner]
-    return "\n".join([*lines, "}"])
+            arrow = language.labelled_arrow if edge.label else language.arrow
+            inner.append(arrow.format(names[edge.source], names[edge.target], told(edge.label)))
+        if not graph.title:
+            yield from (f"    {line}" for line in inner)
+            continue
+        yield from (f"    {line.format(number, told(graph.title))}" for line in language.frame)
+        yield from (f"        {line}" for line in inner)
+        yield f"    {language.frame_end}"
 
 
 def _label(node: Node) -> list[str]:

@@ -71,82 +71,13 @@ the same words.
 
 from __future__ import annotations
 
-from tessel.errors.execution import (
-    CancelledError,
-    ClauseFailedError,
-    ExecutionError,
-    ForkUnsafeError,
-    JavaNotFoundError,
-    JobTimeoutError,
-    MissingDependencyError,
-    SchemaPromiseError,
-    SparkError,
-    SpillError,
-    StoreNotVisibleError,
-)
-from tessel.errors.expressions import (
-    ExpressionDepthError,
-    ExpressionError,
-    ExpressionSyntaxError,
-    ExpressionTypeError,
-    IntegerOverflowError,
-    TruthValueError,
-)
-from tessel.errors.invalid_input import (
-    AggregateError,
-    DuplicateColumnError,
-    IndexColumnError,
-    InvalidInputError,
-    LimitError,
-    OptionError,
-    PlanError,
-    PlanFormatError,
-    RefNameError,
-    RowFormatError,
-    RowSpaceError,
-    SchemaMismatchError,
-    SymbolNameError,
-    UnicodeTextError,
-    UnsortedIndexError,
-    UnsupportedTypeError,
-)
-from tessel.errors.names import (
-    nearest,
-    repeated,
-    shown,
-)
-from tessel.errors.not_found import (
-    ColumnNotFoundError,
-    NameNotFoundError,
-    NotFoundError,
-    RefNotFoundError,
-    SnapshotExpiredError,
-    StoreNotFoundError,
-    SymbolNotFoundError,
-    UnknownVerbError,
-    VersionNotFoundError,
-)
-from tessel.errors.root import (
-    TesselError,
-)
-from tessel.errors.stores import (
-    CommitConflictError,
-    CommitUnknownError,
-    ConditionalWriteError,
-    CorruptSegmentError,
-    CorruptStoreError,
-    DiskFullError,
-    FormatVersionError,
-    LeaseExpiredError,
-    NotAStoreError,
-    ReadOnlyStoreError,
-    ReferenceChangedError,
-    RefExistsError,
-    StoreAccessError,
-    StoreBusyError,
-    StoreError,
-    StoreExistsError,
-)
+from tessel.errors.execution import *
+from tessel.errors.expressions import *
+from tessel.errors.invalid_input import *
+from tessel.errors.names import nearest, repeated, shown
+from tessel.errors.not_found import *
+from tessel.errors.root import TesselError
+from tessel.errors.stores import *
 
 __all__ = [
     "AggregateError",

@@ -17,7 +17,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel.api import Store, open_store
 from tessel.clauses.base import Clause, Structure
@@ -36,6 +35,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, options
 from tessel.spark_exec.components import kinds_of, received_components, sent_components
+from tessel.testing.oracles import nan_as_null
 from tessel.testing.tables import bits
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _missing_values(case: ClauseCase) -> None:
         is_float = pa.types.is_floating(column.type)
         value = pa.scalar(float("nan") if is_float else None, column.type)
         nans = nans.set_column(at, column, pa.array([value] * nans.num_rows, column.type))
-    of_nulls, of_nans = (_one_missing(case.answer(each, rows=3)) for each in (nulls, nans))
+    of_nulls, of_nans = (nan_as_null(case.answer(each, rows=3)) for each in (nulls, nans))
     _same(of_nans, of_nulls, "the answer for NaN instead of null")
 
 
@@ -416,16 +416,6 @@ def _pieces(
 
 def _plain_schema(table: pa.Table) -> pa.Schema:
     return pa.schema([(column.name, column.type) for column in table.schema])
-
-
-def _one_missing(table: pa.Table) -> pa.Table:
-    for at, column in enumerate(table.schema):
-        if pa.types.is_floating(column.type):
-            values = table.column(at)
-            nan = pc.fill_null(pc.is_nan(values), False)
-            null = pa.scalar(None, column.type)
-            table = table.set_column(at, column, pc.if_else(nan, null, values))
-    return table
 
 
 def _equal(found: object, expected: object, what: str) -> None:

@@ -12,6 +12,7 @@ it is needed and nowhere else, so that no assertion has to be loosened::
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,34 +35,41 @@ __all__ = [
 
 def nan_as_null(table: pa.Table) -> pa.Table:
     """Make every NaN a null: DuckDB, Polars and Arrow count NaN as a value, we as missing."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_floating(field.type):
-            column = table.column(at)
-            nan = pc.fill_null(pc.is_nan(column), False)
-            table = table.set_column(
-                at, field, pc.if_else(nan, pa.scalar(None, field.type), column)
-            )
-    return table
+    return _changed(
+        table,
+        pa.types.is_floating,
+        lambda column: pc.if_else(
+            pc.fill_null(pc.is_nan(column), False), pa.scalar(None, column.type), column
+        ),
+    )
 
 
 def one_zero(table: pa.Table) -> pa.Table:
     """Make every −0.0 a 0.0: for us they are one value, Polars and Arrow group them apart."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_floating(field.type):
-            column = table.column(at)
-            zero = pc.fill_null(pc.equal(column, pa.scalar(0.0, field.type)), False)
-            table = table.set_column(
-                at, field, pc.if_else(zero, pa.scalar(0.0, field.type), column)
-            )
-    return table
+
+    def changed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        zero = pa.scalar(0.0, column.type)
+        return pc.if_else(pc.fill_null(pc.equal(column, zero), False), zero, column)
+
+    return _changed(table, pa.types.is_floating, changed)
 
 
 def plain_dictionaries(table: pa.Table) -> pa.Table:
     """Make dictionaries plain: DuckDB turns them into an ENUM of its own, ordered by entry."""
+    return _changed(
+        table, pa.types.is_dictionary, lambda column: column.cast(column.type.value_type)
+    )
+
+
+def _changed(
+    table: pa.Table,
+    is_wanted: Callable[[pa.DataType], bool],
+    change: Callable[[pa.ChunkedArray], pa.ChunkedArray],
+) -> pa.Table:
     for at, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            plain = field.type.value_type
-            table = table.set_column(at, field.with_type(plain), table.column(at).cast(plain))
+        if is_wanted(field.type):
+            column = change(table.column(at))
+            table = table.set_column(at, field.with_type(column.type), column)
     return table
 
 

@@ -237,7 +237,7 @@ class EventAnswers:
 
     def components(self, entity: str) -> list[str]:
         """Return the components of an entity."""
-        return list(self._view.entity(entity).components)
+        return list(self._view.entities.of(entity).components)
 
     def contents(self) -> pa.Table:
         """Return what there is: a row for each component of each entity.
@@ -312,7 +312,7 @@ class EventAnswers:
             existing = sorted(view.timelines)
             unknown.append(NameNotFoundError.for_name("timeline", timeline, existing))
         axis = view.timelines.get(timeline) or _new_axis(timeline, times)
-        logs = view.entity(entity)
+        logs = view.entities.of(entity)
         known = logs.components
         if logs is NOTHING:
             unknown.append(NameNotFoundError.for_name("entity", entity, sorted(view.entities)))

@@ -80,7 +80,7 @@ def collect_before(view: View, cut: tuple[int, int]) -> tuple[View, dict[str, in
     }
     horizons: dict[str, int] = {}
     for (log, number), rows in leaving.items():
-        for name, at in log.timelines.items():
+        for name, at in log.shape.timeline_places.items():
             latest = int(log.chunks[number].times[at][:rows].max())
             horizons[name] = max(horizons.get(name, latest), latest)
     kept = {
@@ -94,7 +94,7 @@ def collect_before(view: View, cut: tuple[int, int]) -> tuple[View, dict[str, in
 
     def keep(log: ShapeLog, chunk: Chunk) -> np.ndarray:
         wanted = np.ones(len(chunk), np.bool_)
-        if log.timelines and chunk.first_id < cut:
+        if log.shape.timelines and chunk.first_id < cut:
             going = range(chunk.before(cut))
             wanted[: len(going)] = [(id(chunk), row) in kept for row in going]
         return wanted
@@ -113,7 +113,7 @@ def collect_overwritten(view: View) -> View:
     }
 
     def keep(log: ShapeLog, chunk: Chunk) -> np.ndarray:
-        if log.timelines:
+        if log.shape.timelines:
             return np.ones(len(chunk), np.bool_)
         return np.array([(id(chunk), row) in kept for row in range(len(chunk))])
 
@@ -121,7 +121,7 @@ def collect_overwritten(view: View) -> View:
 
 
 def _timeless_state(view: View, entity: str, component: str) -> Place | None:
-    place = view.entity(entity).timeless(component)
+    place = view.entities.of(entity).timeless(component)
     if place is None or component in MARKS or place.key > cleared_timeless(view, entity):
         return place
     return None
@@ -152,4 +152,4 @@ def drop_where(view: View, keep: Callable[[ShapeLog, Chunk], np.ndarray]) -> Vie
 
 
 def _temporal(view: View) -> list[ShapeLog]:
-    return [log for log in view.logs() if log.timelines]
+    return [log for log in view.logs() if log.shape.timelines]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -47,16 +48,6 @@ class ShapeLog:
     shape: Shape
     chunks: tuple[Chunk, ...] = ()
 
-    @property
-    def timelines(self) -> dict[str, int]:
-        """Return the place of each timeline in the times of a chunk."""
-        return self.shape.timeline_places
-
-    @property
-    def components(self) -> dict[str, int]:
-        """Return the place of each component in the cells of a chunk."""
-        return self.shape.component_places
-
     def with_chunk(self, chunk: Chunk) -> ShapeLog:
         """Return the log with a chunk, small ones merged: each row moves about log(rows) times."""
         chunks = [*self.chunks, chunk]
@@ -71,7 +62,7 @@ class ShapeLog:
 
     def latest(self, timeline: str, time: int) -> Place | None:
         """Return the last event at or before a time, by (time, id)."""
-        at = self.timelines.get(timeline)
+        at = self.shape.timeline_places.get(timeline)
         if at is None:
             return None
         best: Place | None = None
@@ -89,12 +80,10 @@ class ShapeLog:
 
     def last(self) -> Place | None:
         """Return the event with the greatest id: of timeless events the one that counts."""
-        best: Place | None = None
-        for chunk in self.chunks:
-            key = (0, *chunk.last_id)
-            if best is None or key > best.key:
-                best = Place(key, self, chunk, len(chunk) - 1)
-        return best
+        if not self.chunks:
+            return None
+        chunk = max(self.chunks, key=attrgetter("last_id"))
+        return Place((0, *chunk.last_id), self, chunk, len(chunk) - 1)
 
     @property
     def nbytes(self) -> int:
@@ -126,7 +115,7 @@ class EntityLogs:
         """Return the logs that have a component, marks of clears among them."""
         found: dict[str, tuple[ShapeLog, ...]] = {}
         for log in self.logs.values():
-            for name in log.components:
+            for name in log.shape.component_places:
                 found[name] = (*found.get(name, ()), log)
         return found
 
@@ -148,7 +137,7 @@ class EntityLogs:
         """Return the last timeless event with a component; clears are not asked."""
         best: Place | None = None
         for log in self.by_component.get(component, ()):
-            found = log.last() if not log.timelines else None
+            found = log.last() if not log.shape.timelines else None
             if found is not None and (best is None or found.key > best.key):
                 best = found
         return best
@@ -234,10 +223,6 @@ class View:
     timelines: Mapping[str, Timeline] = field(default_factory=dict)
     last_id: tuple[int, int] = (-1, -1)
 
-    def entity(self, path: str) -> EntityLogs:
-        """Return the logs of an entity; of one that is not known none."""
-        return self.entities.of(path)
-
     def logs(self) -> Iterator[ShapeLog]:
         """Give all logs."""
         return itertools.chain.from_iterable(each.logs.values() for each in self.entities.every())
@@ -274,7 +259,7 @@ class View:
 
     def find(self, event_id: tuple[int, int], entity: str) -> Place | None:
         """Return where the event of an id lies, most likely with an entity."""
-        for log in itertools.chain(self.entity(entity).logs.values(), self.logs()):
+        for log in itertools.chain(self.entities.of(entity).logs.values(), self.logs()):
             for chunk in log.chunks:
                 row = chunk.find(event_id)
                 if row is not None:
@@ -320,7 +305,9 @@ class View:
                     _require(len(cells) == len(chunk), f"cells of {name} missing")
                     held = cells.type.value_type if cells.type != kind else kind
                     _require(held == kind, f"{name} of {shape.entity} is {cells.type}")
-                    known = not chunk.has_several(at) or name in self.entity(shape.entity).lists
+                    known = (
+                        not chunk.has_several(at) or name in self.entities.of(shape.entity).lists
+                    )
                     _require(known, f"{name} of {shape.entity} has several values unannounced")
                 for at in range(len(chunk.times)):
                     order, times = chunk.ordered(at)
@@ -349,7 +336,7 @@ class Draft:
         before = self._before
         changed = {}
         for entity, (logs, lists) in self._changed.items():
-            known = before.entity(entity).lists
+            known = before.entities.of(entity).lists
             changed[entity] = EntityLogs(logs, known | lists if lists else known)
         timelines = before.timelines
         if self._timelines:
@@ -379,12 +366,12 @@ class Draft:
         if shape in logs:
             return
         for log in logs.values():
+            known_types = dict(log.shape.components)
             for name, kind in shape.components:
-                at = log.components.get(name)
-                if at is not None and log.shape.components[at][1] != kind:
+                if known_types.get(name, kind) != kind:
                     raise InvalidInputError(
-                        f"component {name!r} of {shape.entity!r} is "
-                        f"{log.shape.components[at][1]}, and this event has {kind}",
+                        f"component {name!r} of {shape.entity!r} is {known_types[name]}, and this "
+                        f"event has {kind}",
                         hint="the first use of a component fixes its type; use another name",
                         component=name,
                     )
@@ -409,7 +396,7 @@ class Draft:
         """Return the logs of an entity, and the components that are lists from now on."""
         found = self._changed.get(entity)
         if found is None:
-            found = self._changed[entity] = dict(self._before.entity(entity).logs), set()
+            found = self._changed[entity] = dict(self._before.entities.of(entity).logs), set()
         return found
 
 

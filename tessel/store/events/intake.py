@@ -108,7 +108,7 @@ def _refuse_other_twins(
     again = np.flatnonzero((ids[order][1:] == ids[order][:-1]).all(axis=1))
     for at in again.tolist():
         first, other = (_place(batches, starts, int(order[n])) for n in (at, at + 1))
-        if not _same(*first, *other):
+        if _event(*first) != _event(*other):
             raise InvalidInputError(
                 f"two events that arrive have the id {ids[order[at]].tolist()}",
                 hint="make ids with EventIds, one for each process",
@@ -131,7 +131,7 @@ def _refuse_others(
         here = view.find((int(ids[row, 0]), int(ids[row, 1])), shape.entity)
         if here is None:
             continue
-        if not _same(shape, chunk, at, here.log.shape, here.chunk, here.row):
+        if _event(shape, chunk, at) != _event(here.log.shape, here.chunk, here.row):
             raise InvalidInputError(
                 f"another event has the id {ids[row].tolist()}",
                 hint="make ids with EventIds, one for each process",
@@ -146,13 +146,9 @@ def _place(batches: Sequence[EventBatch], starts: np.ndarray, row: int) -> tuple
     return batches[batch].shape, batches[batch].chunk, row - int(starts[batch])
 
 
-def _same(
-    shape: Shape, chunk: Chunk, row: int, other_shape: Shape, other_chunk: Chunk, other_row: int
-) -> bool:
-    mine, theirs = chunk.take(np.array([row])), other_chunk.take(np.array([other_row]))
-    return (
-        shape == other_shape
-        and [times.tolist() for times in mine.times] == [times.tolist() for times in theirs.times]
-        and mine.instances.tolist() == theirs.instances.tolist()
-        and all(mine.lists(at).equals(theirs.lists(at)) for at in range(len(shape.components)))
-    )
+def _event(shape: Shape, chunk: Chunk, row: int) -> tuple[Any, ...]:
+    """Return all that an event is but for its id, to be compared."""
+    rows = np.array([row])
+    times = [int(each[row]) for each in chunk.times]
+    cells = [chunk.lists(at, rows) for at in range(len(shape.components))]
+    return shape, times, int(chunk.instances_at(rows)[0]), cells

@@ -294,7 +294,7 @@ class LiveStore(Closing, EventAnswers):
 
     def _drop(self, timeline: str, start: int, stop: int) -> int:
         def keep(log: ShapeLog, chunk: Chunk) -> np.ndarray:
-            at = log.timelines.get(timeline)
+            at = log.shape.timeline_places.get(timeline)
             if at is None:
                 return np.ones(len(chunk), np.bool_)
             times = chunk.times[at]

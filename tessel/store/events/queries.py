@@ -96,7 +96,7 @@ def latest_at(
 
     Those that were never logged by then, or cleared since, are left out.
     """
-    logs, marks = view.entity(entity), view.marks(entity)
+    logs, marks = view.entities.of(entity), view.marks(entity)
     cleared = _last(above.latest(mark, timeline, time) for above, mark in marks)
     hidden = _last(above.timeless(mark) for above, mark in marks)
     found: dict[str, tuple[Place, int | None]] = {}
@@ -120,9 +120,9 @@ def found_at(place: Place, component: str, time: int | None) -> Found:
     """Return the state of a component that an event is."""
     chunk, row = place.chunk, place.row
     counts = chunk.instances
-    keys = place.log.components.get(INSTANCE_KEY)
+    keys = place.log.shape.component_places.get(INSTANCE_KEY)
     return Found(
-        Cell(component, chunk.values(place.log.components[component], row)),
+        Cell(component, chunk.values(place.log.shape.component_places[component], row)),
         time,
         id_bytes(place.key[1], place.key[2]),
         int(counts[0] if len(counts) == 1 else counts[row]),
@@ -181,7 +181,7 @@ def latest_many(
         [],
     )
     for log in logs.by_component.get(component, ()):
-        at = log.timelines.get(timeline)
+        at = log.shape.timeline_places.get(timeline)
         for chunk in log.chunks if at is not None else ():
             assert at is not None
             _improve(best, times, log, chunk, at)
@@ -228,7 +228,7 @@ class States:
         for number, (log, chunk) in enumerate(self.found.chunks):
             wanted = np.flatnonzero((self.found.source == number) & self.there)
             if len(wanted):
-                lists = chunk.lists(log.components[component], self.found.row[wanted])
+                lists = chunk.lists(log.shape.component_places[component], self.found.row[wanted])
                 parts.append(cast_lists(lists, pa.large_list(kind)))
                 place[wanted] = np.arange(end, end + len(wanted))
                 end += len(wanted)
@@ -276,7 +276,7 @@ def states_many(
     timeless: bool = True,
 ) -> States:
     """Return the state of a component at many times; of a timeline alone without ``timeless``."""
-    logs = view.entity(entity)
+    logs = view.entities.of(entity)
     place = logs.timeless(component) if timeless else None
     if place is not None and place.key > cleared_timeless(view, entity):
         return _timeless_states(place, len(times))
@@ -301,5 +301,5 @@ def cleared_timeless(view: View, entity: str) -> Key:
 
 def kind_of(view: View, entity: str, component: str) -> pa.DataType:
     """Return the type of a component; null for one that is not known."""
-    logs = view.entity(entity).by_component.get(component)
-    return pa.null() if not logs else logs[0].shape.components[logs[0].components[component]][1]
+    logs = view.entities.of(entity).by_component.get(component)
+    return dict(logs[0].shape.components)[component] if logs else pa.null()

@@ -8,8 +8,6 @@ bytes against the checksum, before anybody sees them.
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -25,9 +23,9 @@ from tessel.errors import (
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.cell import Cell
 from tessel.store.events.extension_types import ReferenceType
-from tessel.store.events.forking import after_fork
 from tessel.store.events.queries import Found
 from tessel.store.events.reference import Reference
+from tessel.store.lru_cache import ByteLruCache
 from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
 
 __all__ = ["ReferenceReader", "References"]
@@ -81,14 +79,7 @@ class ReferenceReader:
             open_foreign(root) if isinstance(root, str | os.PathLike) else root for root in roots
         )
         self._max_bytes = max_bytes
-        self._cache_bytes = cache_bytes
-        self._renew()
-        after_fork(self, ReferenceReader._renew)
-
-    def _renew(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Reference, pa.Buffer] = OrderedDict()
-        self._kept_bytes = 0
+        self._kept = ByteLruCache[Reference, pa.Buffer](cache_bytes, lambda data: int(data.size))
 
     @property
     def roots(self) -> list[str]:
@@ -98,7 +89,7 @@ class ReferenceReader:
     @property
     def kept_bytes(self) -> int:
         """How many bytes of what was fetched are kept."""
-        return self._kept_bytes
+        return self._kept.nbytes
 
     def fetch(self, reference: Reference) -> pa.Buffer:
         """Return the bytes that a reference names.
@@ -114,11 +105,9 @@ class ReferenceReader:
         InvalidInputError
             For a URI that is none, and for more bytes than ``max_bytes``.
         """
-        with self._lock:
-            kept = self._kept.get(reference)
-            if kept is not None:
-                self._kept.move_to_end(reference)
-                return kept
+        kept = self._kept.get(reference)
+        if kept is not None:
+            return kept
         data = self._read(reference)
         if reference.checksum is not None:
             found = int(google_crc32c.value(data))
@@ -129,7 +118,7 @@ class ReferenceReader:
                     hint="the object was changed, or the reference is of another",
                     uri=reference.uri,
                 )
-            self._keep(reference, data)
+            self._kept.put(reference, data)
         return data
 
     def fetch_all(self, references: References) -> Iterator[pa.Buffer | None]:
@@ -182,17 +171,6 @@ class ReferenceReader:
             hint=f"make the ReferenceReader with its root; it has {self.roots}",
             uri=reference.uri,
         )
-
-    def _keep(self, reference: Reference, data: pa.Buffer) -> None:
-        if data.size > self._cache_bytes:
-            return
-        with self._lock:
-            before = self._kept.pop(reference, None)
-            self._kept_bytes += data.size - (0 if before is None else before.size)
-            self._kept[reference] = data
-            while self._kept_bytes > self._cache_bytes:
-                _, dropped = self._kept.popitem(last=False)
-                self._kept_bytes -= dropped.size
 
 
 def _references(held: References) -> Iterator[Reference | None]:

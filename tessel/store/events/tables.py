@@ -103,8 +103,8 @@ def _distinct_times(
     view: View, timeline: str, entity: str, components: Sequence[str]
 ) -> npt.NDArray[np.int64]:
     found = [np.zeros(0, np.int64)]
-    for log in view.entity(entity).logs.values():
-        at = log.timelines.get(timeline)
+    for log in view.entities.of(entity).logs.values():
+        at = log.shape.timeline_places.get(timeline)
         if at is not None and not log.shape.names.isdisjoint(components):
             found += [chunk.times[at] for chunk in log.chunks]
     return np.unique(np.concatenate(found))
@@ -124,7 +124,7 @@ def range_of(
     schema, timeline = _range_schema(view, axis, entity, components, event_times), axis.name
     nothing = [pa.nulls(0, field.type) for field in schema]  # empty_table cannot: lists of ours
     parts = [pa.Table.from_arrays(nothing, schema=schema)]
-    for log in view.entity(entity).logs.values():
+    for log in view.entities.of(entity).logs.values():
         if not log.shape.names.isdisjoint(components):
             parts += _in_range(log, timeline, first, last, schema)
     for above, mark in view.marks(entity):
@@ -156,7 +156,7 @@ def _in_range(
     log: ShapeLog, timeline: str, first: int, last: int, schema: pa.Schema, *, clear: bool = False
 ) -> Iterator[pa.Table]:
     """Give the events of each chunk between two times, as tables of a schema."""
-    at = log.timelines.get(timeline)
+    at = log.shape.timeline_places.get(timeline)
     if at is None:
         return
     for chunk in log.chunks:
@@ -188,7 +188,7 @@ def _rows_table(
         both = chunk.id_times[rows].astype(np.int64), chunk.arrived_at(rows)
         columns += [arrow_array(each).view(STAMP) for each in both]
     for field in list(schema)[len(columns) :]:
-        at = log.components.get(field.name) if field.name in components else None
+        at = log.shape.component_places.get(field.name) if field.name in components else None
         if at is None:
             columns.append(pa.nulls(len(rows), field.type))
         else:

@@ -251,7 +251,7 @@ def test_readers_that_are_none_are_refused(tmp_path):
 
 def test_a_forked_child_reads_too(video, reader):
     reference = part(video, 0, 100, checked=True)
-    with reader._lock:  # held when the process forks
+    with reader._kept._lock:  # held when the process forks
         child = os.fork()
         if not child:
             os._exit(0 if bytes(reader.fetch(reference)) == DATA[:100] else 1)
