@@ -6,15 +6,14 @@ tables and nothing else of the package.
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pat
 
 from tessel.lazy import dataclass
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Difference", "first_difference"]
+__all__ = ["Difference", "bits", "first_difference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +80,39 @@ def _row(table: pa.Table, row: int) -> dict[str, Any] | None:
     return {name: str(table[name][row]) for name in table.column_names}
 
 
-def _first_differing(left: Any, right: Any) -> int | None:
-    import numpy as np
-    import pyarrow as pa
-
-    if pa.types.is_floating(left.type):
-        missing = left.is_null().to_numpy(), right.is_null().to_numpy()
-        values = _float_bits(left), _float_bits(right)
-        differing = np.flatnonzero((missing[0] != missing[1]) | (values[0] != values[1]))
-        return int(differing[0]) if len(differing) else None
-    if not pa.types.is_nested(left.type) and left.equals(right):
+def _first_differing(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int | None:
+    kind = left.type
+    if not (pat.is_nested(kind) or pat.is_floating(kind)) and left.equals(right):
         return None
-    pairs = zip(left, right, strict=True)
-    return next((row for row, (a, b) in enumerate(pairs) if _bits(a) != _bits(b)), None)
+    pairs = zip(bits(left), bits(right), strict=True)
+    return next((row for row, (a, b) in enumerate(pairs) if a != b), None)
 
 
-def _float_bits(column: Any) -> Any:
-    values = column.fill_null(0.0).to_numpy()
-    return values.view(f"i{values.itemsize}")
+def bits(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Return the values of a column with floats as the integers of their bits.
 
-
-def _bits(scalar: Any) -> Any:
-    """Return something that is equal for equal values only, also for floats inside nested ones."""
-    import pyarrow as pa
-
-    if not scalar.is_valid:
-        return None
-    if pa.types.is_dictionary(scalar.type):
-        return _bits(scalar.value)
-    if pa.types.is_floating(scalar.type):
-        return struct.pack("<d", float(scalar.as_py()))
-    if pa.types.is_struct(scalar.type):
-        return [_bits(value) for value in scalar.values()]
-    if pa.types.is_nested(scalar.type):
-        return [_bits(value) for value in scalar.values]
-    # Python's datetime would drop nanoseconds, the stored number does not.
-    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    Two columns are the same exactly when their types and their bits are equal.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in bits(chunk)]
+    kind = column.type
+    if pat.is_dictionary(kind):
+        return bits(column.dictionary_decode())
+    if pat.is_floating(kind):
+        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    if pat.is_struct(kind):
+        children = [bits(child) for child in column.flatten()]
+        valid = column.is_valid().to_pylist()
+        return [
+            tuple(child[row] for child in children) if valid[row] else None
+            for row in range(len(column))
+        ]
+    if pat.is_nested(kind):
+        return [None if not item.is_valid else bits(item.values) for item in column]
+    if pat.is_temporal(
+        kind
+    ):  # Python's datetime would drop nanoseconds, the stored number does not
+        narrow = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return column.view(narrow).to_pylist()  # type: ignore[no-any-return]
+    values: list[Any] = column.to_pylist()
+    return values

@@ -143,22 +143,9 @@ def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -
 
 def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
-    return _Span(name, attributes) if _subscribers else _Unseen(attributes)
-
-
-class _Unseen:
-    """A span that nobody asked for: a generator would cost more than most of what it surrounds."""
-
-    __slots__ = ("_attributes",)
-
-    def __init__(self, attributes: dict[str, Any]) -> None:
-        self._attributes = attributes
-
-    def __enter__(self) -> dict[str, Any]:
-        return self._attributes
-
-    def __exit__(self, *error: object) -> None:
-        pass
+    if _subscribers:
+        return _Span(name, attributes)
+    return contextlib.nullcontext(attributes)  # a generator would cost more than what it surrounds
 
 
 class _Span:

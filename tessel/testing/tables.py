@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from hypothesis import strategies as st
 
+from tessel.compare import bits
 from tessel.lazy import dataclass
 from tessel.options import options
 from tessel.store.repository import Repository
@@ -317,31 +318,3 @@ def cut_into_segments(
         passing[part, draw(row)] = draw(row)
     edits = [(part, front, source) for (part, front), source in passing.items()]
     return Segmentation(parts, index, segment_rows, segment_columns, edits)
-
-
-def bits(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Return the values of a column with floats as the integers of their bits.
-
-    Two columns are the same exactly when their types and their bits are equal.
-    """
-    if isinstance(column, pa.ChunkedArray):
-        return [value for chunk in column.chunks for value in bits(chunk)]
-    kind = column.type
-    if pat.is_dictionary(kind):
-        return bits(column.dictionary_decode())
-    if pat.is_floating(kind):
-        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()  # type: ignore[no-any-return]
-    if pat.is_struct(kind):
-        children = [bits(child) for child in column.flatten()]
-        valid = column.is_valid().to_pylist()
-        return [
-            tuple(child[row] for child in children) if valid[row] else None
-            for row in range(len(column))
-        ]
-    if pat.is_list(kind) or pat.is_fixed_size_list(kind):
-        return [None if not item.is_valid else bits(item.values) for item in column]
-    if pat.is_temporal(kind):
-        narrow = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return column.view(narrow).to_pylist()  # type: ignore[no-any-return]
-    values: list[Any] = column.to_pylist()
-    return values

@@ -135,16 +135,12 @@ class RowSchema:
                 hint='write "packed" or "aligned"; for other structs see RowSchema.from_struct',
             )
         kinds = _kinds(schema)
-        bitmap = -(-len(kinds) // 8)
-        if layout == "packed":
-            offsets, end = _laid_out(kinds, bitmap, aligned=False)
-            fields = _fields(schema.names, kinds, offsets)
-            return cls(_bare(schema), Layout.PACKED, fields, end, 0, bitmap)
-        padded = _padded(bitmap, 8)
-        offsets, end = _laid_out(kinds, _ROW_HEADER_BYTES + padded, aligned=True)
-        fields = _fields(schema.names, kinds, offsets)
-        size = _padded(end, 8)
-        return cls(_bare(schema), Layout.ALIGNED, fields, size, _ROW_HEADER_BYTES, padded)
+        aligned = layout == "aligned"
+        header, multiple = (_ROW_HEADER_BYTES, 8) if aligned else (0, 1)
+        bitmap = _padded(-(-len(kinds) // 8), multiple)
+        offsets, end = _laid_out(kinds, header + bitmap, aligned=aligned)
+        fields, size = _fields(schema.names, kinds, offsets), _padded(end, multiple)
+        return cls(_bare(schema), Layout(layout), fields, size, header, bitmap)
 
     @classmethod
     def from_struct(
