@@ -54,7 +54,7 @@ __getattr__ = names_from(
         "planner.planner": "plan_query query_schema",
         "positional": "Positional",
         "capabilities": (
-            "Asks Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows Proves"
+            "Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows Proves"
         ),
         "rank": "Rank",
         "registry": "clause_names find_clause register",

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tessel.clauses.base import Clause
 
 __all__ = [
-    "Asks",
     "Begins",
     "Broadcasts",
     "Carries",
@@ -39,25 +38,6 @@ __all__ = [
     "Settles",
     "has_capability",
 ]
-
-
-@runtime_checkable
-class Asks(Protocol):
-    """A clause that must know something of all its input before it can run on a part of it.
-
-    Without it a clause knows one unit at a time. The planner has the question answered by a query
-    of its own, which reads only what it needs, and then plans with the clause that was answered.
-    """
-
-    @property
-    def asks(self) -> bool:
-        """Whether there is something left to ask."""
-
-    def question(self, schema: TableSchema) -> tuple[Clause, ...]:
-        """Return the clauses that, run on the input of this one, find the answer."""
-
-    def answered(self, answer: pa.Table) -> Clause:
-        """Return the clause with the answer in it; it asks no more, whatever the answer is."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store.manifest.index import SegmentIndex
 
 if TYPE_CHECKING:
-    from tessel.clauses.spill.aside import AsideUnit
+    from tessel.clauses.spill.spool import AsideUnit
 
 __all__ = ["Positional", "check_count", "cut_units"]
 
@@ -80,7 +80,7 @@ class Positional(Clause):
         held: deque[AsideUnit] = deque()
         first = total = 0
         with workspace_of(units) as workspace, workspace.spool() as spool:
-            from tessel.clauses.spill.aside import AsideUnit
+            from tessel.clauses.spill.spool import AsideUnit
 
             for unit in units:
                 held.append(AsideUnit(unit, spool))

@@ -19,7 +19,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.sort import Sort
-from tessel.clauses.spill.aside import AsideUnit
+from tessel.clauses.spill.spool import AsideUnit
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError

@@ -6,6 +6,8 @@ import dataclasses
 import operator
 from typing import Self
 
+import pyarrow as pa
+
 from tessel.cached import cached
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
@@ -13,7 +15,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["Draft", "Input"]
+__all__ = ["Draft", "Input", "value_bytes"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Input:
         return Input(query, schema)
 
 
+_BYTES_OF_OTHERS = 16
 _MOST_BUCKETS = 1024
 _SMALL_BUCKET_BYTES = 4 * 1024 * 1024
 
@@ -145,3 +148,11 @@ class Draft:
 
 def _same(some: tuple[Clause, ...], others: tuple[Clause, ...]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def value_bytes(kind: pa.DataType) -> int:
+    """Return about how many bytes a value takes in memory."""
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:  # of a type without a width
+        return _BYTES_OF_OTHERS

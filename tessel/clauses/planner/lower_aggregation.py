@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pyarrow as pa
-
 from tessel.arrays import different
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregation import (
@@ -18,7 +16,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, key_names, stored_names
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
-from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.draft import Draft, value_bytes
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -98,15 +96,8 @@ def _reduces_units(clause: Resample, draft: Draft) -> bool:
     largest = max(
         (int(rows[different(index.slice_number[unit])].sum()) for unit in units), default=0
     )
-    width = sum(map(_width, index.schema.arrow.types))
+    width = sum(map(value_bytes, index.schema.arrow.types))
     return largest * width * _GATHERED_IN_BUDGET > draft.live_bytes
-
-
-def _width(kind: pa.DataType) -> int:
-    try:
-        return -(-int(kind.bit_width) // 8)
-    except ValueError:  # of a type without a width
-        return 2 * _BYTES_A_VALUE
 
 
 def _merges(aggregates: tuple[NamedAggregate, ...], draft: Draft) -> bool:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from tessel.clauses.base import Clause, Structure, drops_rows
 from tessel.clauses.plan import is_plugin
-from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.draft import Draft, value_bytes
 from tessel.clauses.running.late_materialization import chooses
 from tessel.clauses.running.packing import sink_of
 from tessel.store.manifest.index import SegmentIndex
@@ -28,8 +26,6 @@ _LEAST_PIECE_ROWS = 8 * _PAGE_ROWS
 _PIECES_IN_BUDGET = 16
 _STORED_PIECES_IN_BUDGET = 4
 """Rows that are reduced, or chosen, as they are stored are not decoded, as a rule."""
-
-_BYTES_OF_OTHERS = 16
 
 
 def pick_tasks(draft: Draft) -> Draft:
@@ -70,11 +66,4 @@ def _selects(clauses: Sequence[Clause]) -> bool:
 def _bytes_of_a_row(index: SegmentIndex) -> int:
     """Return about how many bytes a row takes once it is decoded: no fewer than it does stored."""
     stored = -(-int(index.bytes.sum()) // index.row_count)
-    return max(1, stored, sum(_width(field.type) for field in index.schema.arrow))
-
-
-def _width(kind: pa.DataType) -> int:
-    try:
-        return -(-int(kind.bit_width) // 8)
-    except ValueError:  # of a type without a width
-        return _BYTES_OF_OTHERS
+    return max(1, stored, sum(map(value_bytes, index.schema.arrow.types)))

@@ -1,24 +1,33 @@
-"""Clauses that must know something of all their input: the plan that asks first."""
+"""Scalar subqueries: buckets that begin at the first or the last time, which is found out first."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeGuard
 
 import pyarrow as pa
 
-from tessel.clauses.capabilities import Asks
+from tessel.clauses.base import Clause
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.plan import Plan, Question
 from tessel.expression.schema import TableSchema
 
-__all__ = ["plan_question"]
+if TYPE_CHECKING:
+    from tessel.clauses.resample import Resample
+
+__all__ = ["asks_for_origin", "plan_question"]
+
+
+def asks_for_origin(clause: Clause) -> TypeGuard[Resample]:
+    """Return whether the buckets of a clause depend on a time of the rows that is not known yet."""
+    return bool(getattr(clause, "asks", False))
 
 
 def plan_question(
     query: SubQuery, at: int, schema: TableSchema, plan: Callable[[SubQuery], Plan]
 ) -> Plan:
-    """Return the plan of a query with a clause that asks.
+    """Return the plan of a query with a resample that asks for its origin.
 
     Its shape is that of an answer from no rows, for people to look at; its question makes the plan
     that is run. What the clauses before drop is dropped before it is asked, and the answer may be
@@ -34,7 +43,7 @@ def plan_question(
         Plans a query.
     """
     clause = query.clauses[at]
-    assert isinstance(clause, Asks)
+    assert asks_for_origin(clause)
     clause.output_schema(schema)  # misuse is refused before anything is asked
     before, after = query.clauses[:at], query.clauses[at + 1 :]
 

@@ -27,7 +27,7 @@ from tessel.clauses.running.stage import (
     run_between,
     summarise,
 )
-from tessel.clauses.spill.aside import AsideUnit
+from tessel.clauses.spill.spool import AsideUnit
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ProcessingUnit
 from tessel.lazy import dataclass

@@ -25,10 +25,9 @@ __getattr__ = names_from(
     __name__,
     {
         "account": "Account",
-        "aside": "AsideUnit",
         "file": "SpillBlock SpillFile",
         "giving_back": "give_back",
-        "spool": "Parked Spool",
+        "spool": "AsideUnit Parked Spool",
         "workspace": "UnitStream Workspace workspace_of",
     },
 )
