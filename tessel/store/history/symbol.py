@@ -79,6 +79,11 @@ class ManifestEntry:
         """Whether rows were cut off, so that bounds and the number of segments are estimates."""
         return self.cut_front or self.cut_back
 
+    @property
+    def packing(self) -> Packing:
+        """What packing by leaf looks at."""
+        return Packing(self.reference.object, self.segments, self.set, self.held)
+
     def part(self, start: int, stop: int) -> ManifestEntry:
         """Return rows ``[start, stop)`` of the extent, counted from its first one."""
         if start == 0 and stop == self.rows:
@@ -175,8 +180,13 @@ class ManifestEntry:
         return found
 
 
-Packing = tuple[str, int, str | None, int | None]
-"""Of an extent: manifest, segments, set, and what the manifest was packed with for a leaf."""
+class Packing(NamedTuple):
+    """Of an extent: manifest, segments, set, and what the manifest was packed with for a leaf."""
+
+    manifest: str
+    segments: int
+    set: str | None
+    held: int | None
 
 
 class SymbolPacking(NamedTuple):
@@ -185,7 +195,7 @@ class SymbolPacking(NamedTuple):
     name: str
     id: int
     columns: int
-    extents: list[Packing]
+    extents: Sequence[Packing]
 
 
 def packing_of(document: Mapping[str, Any]) -> Packing:
@@ -203,7 +213,7 @@ def packing_of(document: Mapping[str, Any]) -> Packing:
         and (set_name is not None or held is None)
     ):
         raise TypeError
-    return manifest, segments, set_name, held
+    return Packing(manifest, segments, set_name, held)
 
 
 def rows_of(extents: Iterable[ManifestEntry]) -> int:

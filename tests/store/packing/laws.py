@@ -91,6 +91,6 @@ def small_folds() -> Iterator[None]:
     """Fold and pack after a few tails and cuts, over an index of small nodes."""
     with pytest.MonkeyPatch.context() as patch, small_nodes():
         patch.setattr("tessel.store.manifest.packing.tails.FAN_IN", 4)
-        patch.setattr("tessel.store.packing.flush._LONGEST", 4)
-        patch.setattr("tessel.store.packing.flush._LONGEST_PER_ROOT", 1)
+        patch.setattr("tessel.store.manifest.packing.flush._LONGEST", 4)
+        patch.setattr("tessel.store.manifest.packing.flush._LONGEST_PER_ROOT", 1)
         yield

@@ -16,7 +16,7 @@ from tessel.errors import CorruptStoreError, OptionError, ReadOnlyStoreError
 from tessel.store.history.documents import Fields
 from tessel.store.history.refs import Refs
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet, Preload
-from tessel.store.packing.preload import Preloader, chosen_manifests
+from tessel.store.manifest.packing.preload import Preloader, chosen_manifests
 from tessel.store.repository import Repository
 from tessel.telemetry import Event, subscribe
 from tests.store.helpers import assert_same, new_place, read

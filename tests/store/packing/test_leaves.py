@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from tessel.errors import InvalidInputError
 from tessel.store.history import Leaf, leaves
 from tessel.store.history.documents import seal
+from tessel.store.history.symbol import Packing, SymbolPacking
 from tessel.store.manifest.packing import (
     LEAF_TAILS,
-    LeafExtent,
-    LeafSymbol,
     ManifestConfiguration,
     ManifestRule,
     ManifestSet,
@@ -113,8 +112,8 @@ def few() -> Iterator[None]:
         patch.setattr("tessel.store.history.tree.ROOT_BYTES", 400)
         patch.setattr(leaf_folds, "LEAF_TAILS", 6)
         patch.setattr(leaf_folds, "_LEAST_LIVE", 3)
-        patch.setattr("tessel.store.packing.flush._LONGEST", 4)
-        patch.setattr("tessel.store.packing.flush._LONGEST_PER_ROOT", 1)
+        patch.setattr("tessel.store.manifest.packing.flush._LONGEST", 4)
+        patch.setattr("tessel.store.manifest.packing.flush._LONGEST_PER_ROOT", 1)
         yield
 
 
@@ -331,22 +330,22 @@ def test_leaves_that_repacking_cuts_are_packed_as_they_come_out() -> None:
 def test_a_leaf_is_folded_for_its_tails_and_for_half_dead_manifests() -> None:
     usual = ManifestConfiguration()
 
-    def symbol(number: int, *extents: LeafExtent) -> LeafSymbol:
-        return LeafSymbol(f"s{number}", 54, extents)
+    def symbol(number: int, *extents: Packing) -> SymbolPacking:
+        return SymbolPacking(f"s{number}", number, 2, extents)
 
-    tails = [symbol(n, LeafExtent(f"t{n}", 1, None, None)) for n in range(LEAF_TAILS)]
+    tails = [symbol(n, Packing(f"t{n}", 1, None, None)) for n in range(LEAF_TAILS)]
     assert plan_leaf_fold(usual, tails[1:]) is None
     due = plan_leaf_fold(usual, tails)
     assert due is not None
     assert due.symbols == tuple(each.name for each in tails)
-    half = [symbol(n, LeafExtent("m", 1, "small", 40)) for n in range(20)]
+    half = [symbol(n, Packing("m", 1, "small", 40)) for n in range(20)]
     assert plan_leaf_fold(usual, half) is not None
-    assert plan_leaf_fold(usual, [*half, symbol(20, LeafExtent("m", 1, "small", 40))]) is None
-    large = [symbol(n, LeafExtent(f"t{n}", 300, None, None)) for n in range(LEAF_TAILS)]
+    assert plan_leaf_fold(usual, [*half, symbol(20, Packing("m", 1, "small", 40))]) is None
+    large = [symbol(n, Packing(f"t{n}", 300, None, None)) for n in range(LEAF_TAILS)]
     assert plan_leaf_fold(usual, large) is None
-    pulled = [LeafExtent("m", 1, "small", 40), LeafExtent("t0", 1, None, None)]
+    pulled = [Packing("m", 1, "small", 40), Packing("t0", 1, None, None)]
     taken = [symbol(100 + n, *pulled) for n in range(2)]
-    rest = [symbol(200 + n, LeafExtent("m", 1, "small", 40)) for n in range(20)]
+    rest = [symbol(200 + n, Packing("m", 1, "small", 40)) for n in range(20)]
     plan = plan_leaf_fold(usual, [*taken, *tails, *rest])
     assert plan is not None
     assert not plan.stays, "twenty of forty would be left"
@@ -354,10 +353,10 @@ def test_a_leaf_is_folded_for_its_tails_and_for_half_dead_manifests() -> None:
 
 def test_what_is_folded_of_a_symbol_grows_while_what_is_before_is_no_larger() -> None:
     extents = [
-        LeafExtent("a", 8, "small", 40),
-        LeafExtent("b", 2, "small", 40),
-        LeafExtent("t1", 1, None, None),
-        LeafExtent("t2", 1, None, None),
+        Packing("a", 8, "small", 40),
+        Packing("b", 2, "small", 40),
+        Packing("t1", 1, None, None),
+        Packing("t2", 1, None, None),
     ]
     assert fold_start(extents, {"a", "b"}) == 1
     assert fold_start(extents, {"b"}) == 0

@@ -1,14 +1,173 @@
-"""Bin packing of symbols into the manifests of one set; every choice is fixed by sizes and ids."""
+"""What is packed, the segments of one symbol that move together, and how it is put into manifests.
+
+Items go into few bins; one that is too big for one manifest is split into pieces. Every choice is
+fixed by sizes and ids.
+"""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
+from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import ManifestSet
-from tessel.store.manifest.packing.items import Item
+from tessel.store.manifest.packing.membership import (
+    Changes,
+    Membership,
+    Run,
+    SymbolContent,
+)
 
-__all__ = ["Bin", "fill", "fullest"]
+__all__ = ["Bin", "Item", "Piece", "Placement", "fill", "fullest", "make_items", "split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where consecutive segments of a symbol lie after the flush.
+
+    Attributes
+    ----------
+    start, stop
+        Segments ``[start, stop)`` of the symbol, counted in its new state.
+    manifest
+        The existing manifest that goes on holding them; None for one that is to be written.
+    written
+        The place of that one in ``PackingPlan.written``; None for an existing manifest.
+    """
+
+    start: int
+    stop: int
+    manifest: str | None = None
+    written: int | None = None
+
+
+@dataclass(slots=True)
+class Item:
+    """The segments of one symbol that are packed in this flush.
+
+    Attributes
+    ----------
+    id, name
+        Of the symbol.
+    estimated_rate, rate
+        Bytes of a segment as estimated at first, and as found since.
+    runs
+        What is packed, in row order.
+    segments, size
+        How many segments, and their estimated bytes.
+    tails
+        What stays behind it in tails.
+    home
+        The manifest that holds exactly what is packed, if any does.
+    set_before
+        The set that the symbol was packed in; None for a new one.
+    """
+
+    id: int
+    name: str
+    estimated_rate: int
+    rate: int
+    runs: tuple[Run, ...]
+    segments: int
+    size: int
+    tails: tuple[Placement, ...]
+    home: str | None
+    set_before: str | None
+
+    @property
+    def all_segments(self) -> int:
+        """The segments of the symbol, which rules look at; tails count."""
+        return self.tails[-1].stop if self.tails else self.segments
+
+
+def make_items(
+    symbols: Iterable[int],
+    changes: Changes,
+    membership: Membership,
+    inflation: Mapping[int, Fraction],
+) -> list[Item]:
+    """Return what is to be packed for these symbols, by id; without deleted and empty ones."""
+    changed = {content.id: content for content in changes.contents}
+    items = []
+    for symbol in sorted(symbols):
+        if symbol in changed:
+            item = _changed_item(changed[symbol], membership)
+        elif symbol in changes.deleted:
+            continue
+        else:
+            item = _sharing_item(symbol, membership)
+        factor = inflation.get(symbol)
+        if factor is not None:
+            item.rate = math.ceil(item.rate * factor)
+            item.size = item.segments * item.rate
+        if item.segments:
+            items.append(item)
+    return items
+
+
+def _changed_item(content: SymbolContent, membership: Membership) -> Item:
+    segments = sum(run.segments for run in content.runs)
+    before = _set_before(content.id, membership)
+    return Item(
+        content.id,
+        content.name,
+        content.bytes_per_segment,
+        content.bytes_per_segment,
+        content.runs,
+        segments,
+        segments * content.bytes_per_segment,
+        (),
+        _home(content.id, content.runs, membership),
+        before,
+    )
+
+
+def _sharing_item(symbol: int, membership: Membership) -> Item:
+    manifests = membership.manifests_of(symbol)
+    packed = len(manifests)
+    while packed and membership.set_of(manifests[packed - 1]) is None:
+        packed -= 1
+    # A tail between packed manifests is packed along: rows would change places otherwise.
+    runs = tuple(Run(membership.segments_of(symbol, each), each) for each in manifests[:packed])
+    segments = sum(run.segments for run in runs)
+    tails: list[Placement] = []
+    stop = segments
+    for each in manifests[packed:]:
+        start, stop = stop, stop + membership.segments_of(symbol, each)
+        tails.append(Placement(start, stop, each))
+    rate = membership.bytes_per_segment(symbol)
+    return Item(
+        symbol,
+        membership.name_of(symbol),
+        rate,
+        rate,
+        runs,
+        segments,
+        segments * rate,
+        tuple(tails),
+        _home(symbol, runs, membership),
+        _set_before(symbol, membership),
+    )
+
+
+def _home(symbol: int, runs: tuple[Run, ...], membership: Membership) -> str | None:
+    if len(runs) != 1 or runs[0].manifest is None:
+        return None
+    whole = membership.segments_of(symbol, runs[0].manifest) == runs[0].segments
+    return runs[0].manifest if whole else None
+
+
+def _set_before(symbol: int, membership: Membership) -> str | None:
+    for each in membership.manifests_of(symbol):
+        found = membership.set_of(each)
+        if found is not None:
+            return found
+    return None
+
 
 Bin = list[Item]
 
@@ -125,3 +284,116 @@ def _pair(items: Sequence[Item], count: int, max_bytes: int) -> list[Bin]:
             room -= each[-1].size
         bins.append(each)
     return bins
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Segments ``[start, stop)`` of a symbol in an own manifest; None is yet to be written."""
+
+    start: int
+    stop: int
+    manifest: str | None
+
+
+def split(
+    target: ManifestSet,
+    item: Item,
+    membership: Membership,
+    slice_ends: Sequence[int] | None,
+    *,
+    afresh: bool,
+) -> list[Piece]:
+    """Cut a symbol at ends of row slices into manifests that it shares with nobody.
+
+    Manifests of its own that hold what they held are kept; only the rows between them are cut
+    anew, and a piece of these that fits into one manifest with its neighbour is joined to it. So a
+    change in the middle writes one or two manifests, and no two neighbours of which one was
+    written could be one. A single row slice beyond the limit is a piece of its own.
+
+    Parameters
+    ----------
+    target
+        The set.
+    item
+        The symbol.
+    membership
+        Where its rows lie now.
+    slice_ends
+        The ends of its row slices, counted in its segments, ascending; None for one segment each.
+    afresh
+        Cut all of it, as if nothing lay anywhere.
+    """
+    limit = _most_segments(target, item.rate)
+    ends = range(1, item.all_segments + 1) if slice_ends is None else slice_ends
+    if not len(ends) or ends[-1] != item.all_segments:
+        raise InvalidInputError(
+            f"the row slices of symbol {item.name!r} do not end at its {item.all_segments} segments"
+        )
+    # What lies in the store was measured before it was uploaded, whatever the estimate says now.
+    own = _own_pieces(target, item, membership, ends, _most_segments(target, item.estimated_rate))
+    pieces: list[Piece] = []
+    start = 0
+    for kept in () if afresh else own:
+        pieces += _cut(start, kept.start, ends, limit)
+        pieces.append(kept)
+        start = kept.stop
+    pieces += _cut(start, item.segments, ends, limit)
+    joined = _join(pieces, limit, list(membership.manifests_of(item.id)))
+    same = {(piece.start, piece.stop): piece.manifest for piece in own}
+    return [Piece(p.start, p.stop, same.get((p.start, p.stop))) for p in joined]
+
+
+def _most_segments(target: ManifestSet, rate: int) -> int:
+    limit = target.byte_limit // rate
+    return limit if target.max_segments is None else min(limit, target.max_segments)
+
+
+def _own_pieces(
+    target: ManifestSet, item: Item, membership: Membership, ends: Sequence[int], limit: int
+) -> list[Piece]:
+    found = []
+    start = 0
+    for run in item.runs:
+        stop = start + run.segments
+        if (
+            run.manifest is not None
+            and (run.segments <= limit or ends[bisect_right(ends, start)] >= stop)
+            and membership.set_of(run.manifest) == target.name
+            and list(membership.members_of(run.manifest)) == [item.id]
+            and membership.segments_of(item.id, run.manifest) == run.segments
+        ):
+            found.append(Piece(start, stop, run.manifest))
+        start = stop
+    return found
+
+
+def _cut(start: int, stop: int, ends: Sequence[int], limit: int) -> list[Piece]:
+    pieces = []
+    while start < stop:
+        at = bisect_right(ends, start + limit) - 1
+        if at < 0 or ends[at] <= start:
+            at = bisect_right(ends, start)
+        end = min(int(ends[at]), stop)
+        pieces.append(Piece(start, end, None))
+        start = end
+    return pieces
+
+
+def _join(pieces: Sequence[Piece], limit: int, order: Sequence[str]) -> list[Piece]:
+    places = {manifest: at for at, manifest in enumerate(order)}
+    joined: list[Piece] = []
+    for piece in pieces:
+        before = joined[-1] if joined else None
+        if before is None or piece.stop - before.start > limit:
+            joined.append(piece)
+            continue
+        # Two that were neighbours stay two: raised limits are no reason to write all anew.
+        if before.manifest is not None and piece.manifest is not None:
+            apart = places[piece.manifest] - places[before.manifest] != 1
+        else:
+            apart = True
+        if apart:
+            joined[-1] = Piece(before.start, piece.stop, None)
+        else:
+            joined.append(piece)
+    return joined

@@ -16,13 +16,14 @@ import numpy as np
 from tessel.cached import cached
 from tessel.errors import NameNotFoundError
 from tessel.lazy import dataclass
-from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
 from tessel.store.manifest.packing.validation import (
     DEFAULT_SET,
+    EVERYTHING,
     LARGEST_MANIFEST_BYTES,
     check,
     check_keys,
     entries_of,
+    full_matches,
 )
 
 if TYPE_CHECKING:

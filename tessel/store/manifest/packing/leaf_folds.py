@@ -7,41 +7,36 @@ tails and in dying manifests is packed with other rows of the leaf, and nothing 
 
 Parts of a symbol that are folded are joined with those before them while these are no larger, so
 that a segment is written again a number of times that grows with the logarithm of the appends.
+
+The commit is tried on the symbol index first, so that leaves are folded as they will be written,
+split or joined with a neighbour. What is folded are the rows that the commit leaves, up to those
+that it writes; it takes effect as other repackings do, after the changes of the commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import field
 
 from tessel.lazy import dataclass
-from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.options import current
+from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.snapshot import Overlay
+from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
+from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
+from tessel.store.manifest.packing.plan import Part, PlannedManifest
+from tessel.store.manifest.packing.repacking import objects_of
+from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
+from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
-__all__ = ["LEAF_TAILS", "LeafExtent", "LeafFold", "LeafSymbol", "fold_start", "plan_leaf_fold"]
+__all__ = ["LEAF_TAILS", "LeafFold", "LeafFolds", "fold_start", "plan_leaf_fold"]
 
 LEAF_TAILS = 32
 """A leaf with so many tails is folded."""
 
 _LEAST_LIVE = 16
 """A manifest of a leaf with fewer live segments counts as a tail."""
-
-
-class LeafExtent(NamedTuple):
-    """What a leaf says of an extent: manifest, segments, set and what it was packed with."""
-
-    manifest: str
-    segments: int
-    set: str | None
-    held: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeafSymbol:
-    """A symbol of a leaf: its name, about how many bytes a segment takes, and its extents."""
-
-    name: str
-    bytes_per_segment: int
-    extents: Sequence[tuple[str, int, str | None, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ class LeafFold:
 
 
 def plan_leaf_fold(
-    configuration: ManifestConfiguration, symbols: Sequence[LeafSymbol]
+    configuration: ManifestConfiguration, symbols: Sequence[SymbolPacking]
 ) -> LeafFold | None:
     """Return what is to be folded of a leaf as a commit would leave it; None for nothing.
 
@@ -71,12 +66,13 @@ def plan_leaf_fold(
     found = _Manifests(symbols)
     if not found.due:
         return None
-    totals = [sum(segments for _, segments, *_ in symbol.extents) for symbol in symbols]
-    packed = [
-        symbol
-        for symbol, segments in zip(symbols, totals, strict=True)
-        if configuration.leaf_set(symbol.name, segments, segments * symbol.bytes_per_segment)
-    ]
+    most = current().segment_columns
+    packed = []
+    for symbol in symbols:
+        segments = sum(extent.segments for extent in symbol.extents)
+        rate = estimate_bytes_per_segment(min(symbol.columns, most))
+        if configuration.leaf_set(symbol.name, segments, segments * rate):
+            packed.append(symbol)
     # Tails of large symbols, which are not the leaf's to fold, do not make it due.
     found = _Manifests(packed)
     if not found.due:
@@ -87,7 +83,7 @@ def plan_leaf_fold(
 class _Manifests:
     """What a leaf has in manifests: how many tails, and which manifests die."""
 
-    def __init__(self, symbols: Iterable[LeafSymbol]) -> None:
+    def __init__(self, symbols: Iterable[SymbolPacking]) -> None:
         live: dict[str, int] = {}
         held: dict[str, int] = {}
         tails: set[str] = set()
@@ -104,7 +100,7 @@ class _Manifests:
         self.due = bool(dying) or len(tails) + len(fragments) >= LEAF_TAILS
         self._stays = frozenset(held.keys() - dying - fragments)
 
-    def staying(self, symbols: Sequence[LeafSymbol]) -> frozenset[str]:
+    def staying(self, symbols: Sequence[SymbolPacking]) -> frozenset[str]:
         """Return the manifests that stay: half of one must live on once all is folded."""
         before, stays = frozenset[str](), self._stays
         while stays != before:
@@ -116,9 +112,7 @@ class _Manifests:
         return stays
 
 
-def fold_start(
-    extents: Sequence[tuple[str, int, str | None, int | None]], stays: Container[str]
-) -> int:
+def fold_start(extents: Sequence[Packing], stays: Container[str]) -> int:
     """Return from which extent of a symbol on all are folded; their number where none is.
 
     Parameters
@@ -128,11 +122,141 @@ def fold_start(
     stays
         The manifests whose extents may stay.
     """
-    start = next((at for at, each in enumerate(extents) if each[0] not in stays), None)
+    start = next((at for at, each in enumerate(extents) if each.manifest not in stays), None)
     if start is None:
         return len(extents)
-    folded = sum(each[1] for each in extents[start:])
-    while start and extents[start - 1][1] <= folded:
+    folded = sum(each.segments for each in extents[start:])
+    while start and extents[start - 1].segments <= folded:
         start -= 1
-        folded += extents[start][1]
+        folded += extents[start].segments
     return start
+
+
+_LEAVES_PER_COMMIT = 4
+"""So many leaves get manifests of their own in one commit, which puts a bounded number of objects;
+the tails of others are joined to one tail, and folded when there are as many again."""
+
+_ROUNDS = 8
+"""So often leaves are folded again because they come out cut in other places: checksums have more
+or fewer digits each time, and a cut may be a matter of one byte. What then still lies in two leaves
+is folded when one of them is touched again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """The extents of a symbol that are folded, and what the commit makes of it."""
+
+    name: str
+    state: SymbolState
+    rows: PackedRows
+
+
+@dataclass(frozen=True)
+class LeafFolds:
+    """Folds leaves of the symbol index; used once, by one thread.
+
+    Parameters
+    ----------
+    configuration
+        Sets and rules.
+    after
+        The symbols as the commit leaves them.
+    fresh
+        Names of the manifests that it writes.
+    staged
+        Rows that are in no manifest yet; opens manifests, those that the commit writes too.
+    """
+
+    configuration: ManifestConfiguration
+    after: Overlay
+    fresh: Container[str]
+    staged: Staged
+    _made: dict[PlannedManifest, EncodedManifest] = field(default_factory=dict)
+
+    def fold(self) -> tuple[list[tuple[str, bytes]], list[Repacking]]:
+        """Return the manifests to write, and what moves into them."""
+        leaves = [list(leaf.packings()) for leaf in self.after.changed_leaves()]
+        known = {packing.name: packing for leaf in leaves for packing in leaf}
+        for _ in range(_ROUNDS):
+            encoded = self._folded(leaves)
+            if not encoded:
+                return [], []
+            # What was folded takes more or fewer bytes in its leaf, so that may be cut elsewhere.
+            repackings = [
+                Repacking(
+                    join.name, join.state.id, join.rows.extents, (made.entries[join.state.id, 0],)
+                )
+                for group, made in encoded
+                for join in group
+            ]
+            tried = self.after.copy()
+            for each in repackings:
+                apply(each, tried, 0)
+            found = [list(leaf.packings()) for leaf in tried.changed_leaves()]
+            if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
+                break
+            leaves = [[known.get(each.name, each) for each in leaf] for leaf in found]
+        return objects_of([made for _, made in encoded]), repackings
+
+    def _folded(
+        self, leaves: Iterable[Sequence[SymbolPacking]]
+    ) -> list[tuple[list[_Join], EncodedManifest]]:
+        """Encode what is due in leaves."""
+        due = [joins for leaf in leaves if (joins := self._due(leaf))]
+        target, default = self.configuration.sets[0], self.configuration.sets[-1]
+        encoded: list[tuple[list[_Join], EncodedManifest]] = []
+        for joins in due[:_LEAVES_PER_COMMIT]:
+            encoded += [(group, self._encoded(group, target)) for group in _groups(joins, target)]
+        rest = [join for joins in due[_LEAVES_PER_COMMIT:] for join in joins]
+        return encoded + [(group, self._encoded(group, None)) for group in _groups(rest, default)]
+
+    def _due(self, leaf: Sequence[SymbolPacking]) -> list[_Join]:
+        plan = plan_leaf_fold(self.configuration, leaf)
+        return [] if plan is None else list(self._joins(plan))
+
+    def _joins(self, plan: LeafFold) -> Iterator[_Join]:
+        for name in plan.symbols:
+            state = self.after[name]
+            extents = list(state.manifests)
+            while extents and extents[-1].reference.object in self.fresh:
+                extents.pop()
+            start = fold_start([each.packing for each in extents], plan.stays)
+            if start < len(extents):
+                rows = PackedRows(state, extents[start:], self.staged)
+                yield _Join(name, state, rows)
+
+    def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
+        parts = tuple(Part(join.state.id, 0, join.rows.segments) for join in group)
+        planned = PlannedManifest(
+            None if target is None else target.name,
+            parts,
+            sum(part.segments for part in parts),
+            sum(_size(join) for join in group),
+            of_leaf=target is not None,
+        )
+        # Encoded once: all that was cut in the same places stays as long as it is.
+        if planned not in self._made:
+            sources = {join.state.id: join.rows for join in group}
+            self._made[planned] = encode(planned, sources)
+        return self._made[planned]
+
+
+def _names(leaf: Iterable[SymbolPacking]) -> list[str]:
+    return [each.name for each in leaf]
+
+
+def _size(join: _Join) -> int:
+    return join.rows.segments * bytes_per_segment(join.state)
+
+
+def _groups(joins: Iterable[_Join], target: ManifestSet) -> list[list[_Join]]:
+    """Return joins as they fit into manifests of a set, in order; each fits by itself."""
+    groups: list[list[_Join]] = []
+    segments = size = 0
+    for join in joins:
+        segments, size = segments + join.rows.segments, size + _size(join)
+        if not groups or not target.fits(segments, size):
+            groups.append([])
+            segments, size = join.rows.segments, _size(join)
+        groups[-1].append(join)
+    return groups

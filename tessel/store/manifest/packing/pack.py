@@ -8,15 +8,22 @@ because of some that nobody changed, those come into the closure and all is pack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 
 from tessel.lazy import dataclass
-from tessel.store.manifest.packing.bins import Bin, fill, fullest
-from tessel.store.manifest.packing.closure import Closure
+from tessel.store.manifest.packing.bins import (
+    Bin,
+    Item,
+    Piece,
+    Placement,
+    fill,
+    fullest,
+    make_items,
+    split,
+)
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.items import Item, Placement, make_items
 from tessel.store.manifest.packing.membership import Changes, Membership, Run, SymbolContent
 from tessel.store.manifest.packing.plan import (
     PackingMetrics,
@@ -25,9 +32,65 @@ from tessel.store.manifest.packing.plan import (
     PlannedManifest,
     check_bytes,
 )
-from tessel.store.manifest.packing.splitting import Piece, split
 
-__all__ = ["SliceEnds", "pack", "repack"]
+__all__ = ["Closure", "SliceEnds", "pack", "repack"]
+
+
+class Closure:
+    """The symbols whose manifests are written anew when some symbols change.
+
+    All that share a manifest with one of them, and so on. Tails join nobody: they are left where
+    they are unless their own symbol changes. A symbol that the snapshot does not know is its own
+    closure.
+
+    Parameters
+    ----------
+    membership
+        The snapshot before.
+    symbols
+        Ids of those that start it.
+    alone
+        Whether symbols leave their manifests by themselves: then nobody is drawn in, and the
+        manifests stay with those who share them.
+
+    Attributes
+    ----------
+    symbols
+        Ids, those that started it included (deleted ones too).
+    manifests
+        The packed manifests among them.
+    """
+
+    def __init__(
+        self, membership: Membership, symbols: Iterable[int], *, alone: bool = False
+    ) -> None:
+        self._membership = membership
+        self._alone = alone
+        self.symbols: set[int] = set()
+        self.manifests: set[str] = set()
+        self._follow(list(symbols))
+
+    def pull(self, manifests: Iterable[str]) -> None:
+        """Take further manifests in, with all that share them."""
+        for manifest in manifests:
+            self.manifests.add(manifest)
+            self._follow(list(self._membership.members_of(manifest)))
+
+    def _follow(self, waiting: list[int]) -> None:
+        membership = self._membership
+        while waiting:
+            symbol = waiting.pop()
+            if symbol in self.symbols:
+                continue
+            self.symbols.add(symbol)
+            if self._alone:
+                continue
+            for manifest in membership.manifests_of(symbol):
+                if manifest in self.manifests or membership.set_of(manifest) is None:
+                    continue
+                self.manifests.add(manifest)
+                waiting.extend(membership.members_of(manifest))
+
 
 SliceEnds = Callable[[int], Sequence[int]]
 """Gives the ends of the row slices of a symbol, ascending, in segments of its new state.
@@ -40,9 +103,9 @@ def pack(
     configuration: ManifestConfiguration,
     changes: Changes,
     membership: Membership,
+    inflation: Mapping[int, Fraction] | None = None,
     *,
     slice_ends: SliceEnds | None = None,
-    inflation: Mapping[int, Fraction] | None = None,
 ) -> PackingPlan:
     """Plan the manifests of a flush.
 
@@ -54,10 +117,10 @@ def pack(
         What the flush does.
     membership
         The snapshot before it. Asked about the closure only.
-    slice_ends
-        Where big symbols may be cut; None where each segment is a row slice of its own.
     inflation
         How many times bigger than estimated the segments of symbols are, from ``oversized``.
+    slice_ends
+        Where big symbols may be cut; None where each segment is a row slice of its own.
 
     Raises
     ------
@@ -70,9 +133,9 @@ def pack(
 def repack(
     configuration: ManifestConfiguration,
     membership: Membership,
+    inflation: Mapping[int, Fraction] | None = None,
     *,
     slice_ends: SliceEnds | None = None,
-    inflation: Mapping[int, Fraction] | None = None,
 ) -> PackingPlan:
     """Plan all manifests of a snapshot anew, tails included; parameters as for :func:`pack`.
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
+from tessel.store.manifest.packing.bins import Placement
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.items import Placement
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
 __all__ = ["PackingMetrics", "PackingPlan", "Part", "PlannedManifest", "oversized"]

@@ -1,14 +1,25 @@
-"""Which manifests are fetched in the background when a session starts."""
+"""Fetching manifests in the background when a session starts.
+
+Nothing waits for it and nothing depends on it: what it fetches a reader would fetch later. It holds
+no lock, so a fork finds nothing locked; a child begins anew. A failure is told to telemetry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from tessel.lazy import dataclass
-from tessel.store.manifest.packing.configuration import Preload
-from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
+from tessel.store.history.snapshot import Member, Snapshot
+from tessel.store.history.symbol import OpenManifest
+from tessel.store.history.versions import Commit
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, Preload
+from tessel.store.manifest.packing.validation import EVERYTHING, full_matches
+from tessel.telemetry import emit
 
-__all__ = ["PreloadCandidate", "choose_preloads"]
+__all__ = ["PreloadCandidate", "Preloader", "choose_preloads", "chosen_manifests"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +61,131 @@ def choose_preloads(preload: Preload, candidates: Iterable[PreloadCandidate]) ->
                 ranked.append((place, -count, -candidate.segments, candidate.manifest))
                 break
     return tuple(manifest for *_, manifest in sorted(ranked)[: preload.max_manifests])
+
+
+_MOST_CANDIDATES = 4_096
+"""So many manifests are looked at: more than that would be a search, not a start."""
+
+_MOST_SYMBOLS = 1_024
+"""Manifests that are in no lookup are looked for in the leaves of so many symbols."""
+
+_MOST_SESSIONS = 64
+
+
+class Preloader:
+    """Starts a thread for each branch or tag that a session begins on, once.
+
+    Parameters
+    ----------
+    manifest
+        Fetches a manifest and keeps it.
+    """
+
+    def __init__(self, manifest: OpenManifest) -> None:
+        self._manifest = manifest
+        self._process = os.getpid()
+        self._threads: dict[str, threading.Thread] = {}
+
+    def start(
+        self,
+        name: str,
+        commit: Callable[[], Commit],
+        configuration: Callable[[], ManifestConfiguration],
+    ) -> None:
+        """Fetch what is wanted of a version, in the background.
+
+        Parameters
+        ----------
+        name
+            The branch or tag.
+        commit, configuration
+            Find the version, and what is wanted of it.
+        """
+        if self._process != os.getpid():  # a forked child has none of the threads
+            self._process, self._threads = os.getpid(), {}
+        if name in self._threads or len(self._threads) >= _MOST_SESSIONS:
+            return
+        thread = threading.Thread(
+            target=self._run,
+            args=(name, commit, configuration),
+            name=f"tessel-preload-{name}",
+            daemon=True,
+        )
+        self._threads[name] = thread
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is about to end
+            emit("manifests.preload-failed", session=name, error=str(error))
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until all that was started has ended; nobody needs to."""
+        if self._process == os.getpid():
+            for thread in list(self._threads.values()):
+                thread.join(timeout)
+
+    def _run(
+        self,
+        name: str,
+        commit: Callable[[], Commit],
+        configuration: Callable[[], ManifestConfiguration],
+    ) -> None:
+        try:
+            version = commit()
+            fetched = 0
+            for reference in chosen_manifests(configuration(), version.snapshot):
+                fetched += len(self._manifest(reference).segments)
+                emit("manifests.preload", session=name, manifest=reference.object)
+            emit("manifests.preloaded", session=name, version=version.number, segments=fetched)
+        except Exception as error:  # whatever it is, a reader will meet it where it matters
+            emit("manifests.preload-failed", session=name, error=f"{error}")
+
+
+def chosen_manifests(
+    configuration: ManifestConfiguration, snapshot: Snapshot
+) -> list[ManifestReference]:
+    """Return the manifests to fetch of a version, the most wanted first; opens none."""
+    wanted = configuration.preload
+    if wanted.max_manifests == 0:
+        return []
+    references: dict[str, str] = {}
+    candidates = []
+    for first in _first_members(snapshot):
+        segments, names = 0, []
+        for member in snapshot.lookup.members(first.set, first.manifest):
+            segments += member.segments
+            names.append(member.name)
+            if wanted.max_segments is not None and segments > wanted.max_segments:
+                break
+        candidates.append(PreloadCandidate(first.manifest, segments, names))
+        references[first.manifest] = first.name
+    for manifest, members in _in_leaves(snapshot).items():
+        candidates.append(PreloadCandidate(manifest, sum(members.values()), members.keys()))
+        references[manifest] = next(iter(members))
+    found = []
+    for chosen in choose_preloads(wanted, candidates):
+        state = snapshot[references[chosen]]
+        found.append(next(e.reference for e in state.manifests if e.reference.object == chosen))
+    return found
+
+
+def _in_leaves(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """Return the manifests that are in no lookup: how many segments of which symbols."""
+    found: dict[str, dict[str, int]] = {}
+    symbols = 0
+    for leaf in snapshot.leaves():
+        for name, _, _, extents in leaf.packings():
+            for manifest, segments, set_name, held in extents:
+                if set_name is None or held is not None:
+                    members = found.setdefault(manifest, {})
+                    members[name] = members.get(name, 0) + segments
+        symbols += len(leaf)
+        if symbols >= _MOST_SYMBOLS:
+            break
+    return found
+
+
+def _first_members(snapshot: Snapshot) -> Iterator[Member]:
+    for count, member in enumerate(snapshot.lookup.first_members()):
+        if count >= _MOST_CANDIDATES:
+            return
+        yield member

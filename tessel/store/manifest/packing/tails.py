@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tessel.lazy import dataclass
-from tessel.store.manifest.packing.bins import fill
+from tessel.store.manifest.packing.bins import Item, fill, split
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.items import Item
 from tessel.store.manifest.packing.membership import Membership, MembershipTable, SymbolContent
 from tessel.store.manifest.packing.pack import SliceEnds
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, check_bytes
-from tessel.store.manifest.packing.splitting import split
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
 __all__ = ["FAN_IN", "FoldPlan", "TailJoin", "plan_folds", "plan_tails", "should_fold"]
@@ -158,17 +156,13 @@ def plan_tails(
     shared = [
         PlannedManifest(
             None,
-            tuple(Part(i.id, 0, i.segments) for i in sorted(each, key=_by_id)),
+            tuple(Part(i.id, 0, i.segments) for i in sorted(each, key=lambda item: item.id)),
             sum(i.segments for i in each),
             sum(i.size for i in each),
         )
         for each in fill(limits, items)
     ]
     return (*shared, *big)
-
-
-def _by_id(item: Item) -> int:
-    return item.id
 
 
 def _tail_item(content: SymbolContent, factor: Fraction) -> Item:

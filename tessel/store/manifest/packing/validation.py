@@ -1,7 +1,10 @@
 """What makes a manifest configuration sound; every refusal names the path of the option.
 
 A configuration comes from a user's hand or from a store that somebody else wrote, so types and
-sizes are checked before anything is believed.
+sizes are checked before anything is believed. Regular expressions are RE2's, as pyarrow has it: no
+expression can make it backtrack, whatever the name, and what RE2 cannot do in linear time
+(back-references, looking around) it refuses to compile. So a configuration that a stranger wrote
+into a store costs no more than its length.
 """
 
 from __future__ import annotations
@@ -11,8 +14,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import OptionError, nearest
-from tessel.store.manifest.packing.patterns import fault_of
 
 if TYPE_CHECKING:
     from tessel.store.manifest.packing.configuration import (
@@ -24,13 +32,53 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_SET",
+    "EVERYTHING",
     "LARGEST_MANIFEST_BYTES",
     "LEAST_MANIFEST_BYTES",
+    "PATTERN_LENGTH",
     "check",
     "check_keys",
     "entries_of",
+    "fault_of",
+    "full_matches",
     "refuse",
 ]
+
+EVERYTHING = ".*"
+"""The pattern of every name."""
+
+PATTERN_LENGTH = 1_000
+"""Characters of the longest pattern."""
+
+
+def fault_of(pattern: object) -> str | None:
+    """Return why ``pattern`` is no regular expression, or None where it is one."""
+    if not isinstance(pattern, str):
+        return f"it is a {type(pattern).__name__}, not text"
+    if len(pattern) > PATTERN_LENGTH:
+        return f"it has {len(pattern)} characters; {PATTERN_LENGTH} are the most"
+    # Alone as well as anchored: "a)|(b" is sound only between the anchors, where it would no
+    # longer be anchored.
+    for form in (pattern, _anchored(pattern)):
+        try:
+            pc.match_substring_regex(arrow_array([""], pa.string()), form)
+        except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+            return str(error).splitlines()[0]
+    return None
+
+
+def full_matches(pattern: str, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return for each name whether all of it matches; bool, shape ``(len(names),)``."""
+    if pattern == EVERYTHING:
+        return np.ones(len(names), dtype=bool)
+    found = pc.match_substring_regex(arrow_array(names, pa.string()), _anchored(pattern))
+    matches: npt.NDArray[np.bool_] = numpy_array(found)
+    return matches
+
+
+def _anchored(pattern: str) -> str:
+    return rf"\A(?:{pattern})\z"
+
 
 DEFAULT_SET = "default"
 """The set that takes what no other does."""

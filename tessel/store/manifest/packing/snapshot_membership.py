@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tessel.errors import CorruptStoreError
 from tessel.options import current
 from tessel.store.history.leaves import Leaf, cut_leaf
 from tessel.store.history.snapshot import Snapshot
-from tessel.store.history.symbol import ManifestEntry, SymbolState
-from tessel.store.manifest.format import ManifestReference
-from tessel.store.manifest.manifest import Manifest
+from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
 from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
-from tessel.store.packing.rows import counted_segments
+from tessel.store.manifest.packing.rows import counted_segments
 
 __all__ = ["SnapshotMembership", "bytes_per_segment"]
 
@@ -45,9 +43,7 @@ class SnapshotMembership:
         As given.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, manifest: Callable[[ManifestReference], Manifest]
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, manifest: OpenManifest) -> None:
         self.snapshot = snapshot
         self._leaves: dict[int, str] = {}
         self._held: dict[str, int | None] = {}

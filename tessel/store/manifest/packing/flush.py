@@ -11,29 +11,40 @@ rows (:class:`Repacking`), which take effect where nobody else has moved them me
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 
 from tessel.lazy import dataclass
 from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay
-from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
 from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.manifest.packing.leaf_folds import LeafFolds
 from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
 from tessel.store.manifest.packing.pack import pack
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, oversized
+from tessel.store.manifest.packing.repacking import (
+    CarriedOut,
+    encoded_to_fit,
+    objects_of,
+    repackings_of,
+)
+from tessel.store.manifest.packing.rows import (
+    EncodedManifest,
+    PackedRows,
+    Staged,
+    encode,
+    in_memory,
+)
+from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership, bytes_per_segment
 from tessel.store.manifest.packing.tails import FoldPlan, TailJoin, plan_folds, plan_tails
 from tessel.store.manifest.packing.validation import DEFAULT_SET
-from tessel.store.packing.carrying_out import CarriedOut, objects_of, repackings_of
-from tessel.store.packing.encoding import EncodedManifest, encode
-from tessel.store.packing.leaf_folds import LeafFolds
-from tessel.store.packing.membership import SnapshotMembership, bytes_per_segment
-from tessel.store.packing.rows import PackedRows, Staged, in_memory
 
 __all__ = ["Flush", "Flushed"]
 
@@ -101,7 +112,7 @@ class Flush:
     configuration: ManifestConfiguration
     membership: SnapshotMembership
     builder: ManifestBuilder
-    manifest: Callable[[ManifestReference], Manifest]
+    manifest: OpenManifest
     _written: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
     _renewed: set[int] = field(default_factory=set)
     _edited: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
@@ -124,7 +135,7 @@ class Flush:
             It as it will be.
         """
         self.membership.know(name, base)
-        if Staged(self.builder).all_of(state.id, state.manifests):
+        if Staged(self.builder, self.manifest).all_of(state.id, state.manifests):
             self._written[state.id] = name, state
             self._renewed.add(state.id)
         else:
@@ -137,7 +148,7 @@ class Flush:
 
     def finish(self) -> Flushed:
         """Plan and encode all but the folds of leaves."""
-        staged = Staged(self.builder)
+        staged = Staged(self.builder, self.manifest)
         long = {symbol for symbol, (_, base) in self._edited.items() if _is_long(base)}
         leaving = self._leaving()
         objects, pieces = self._tails(leaving, staged)
@@ -175,7 +186,7 @@ class Flush:
             data = fresh.get(reference.object)
             return self.manifest(reference) if data is None else in_memory(data, reference)
 
-        return LeafFolds(self.configuration, after, fresh, Staged(self.builder), opened).fold()
+        return LeafFolds(self.configuration, after, fresh, Staged(self.builder, opened)).fold()
 
     def _leaving(self) -> set[int]:
         """Return the symbols written whole whose leaf packs them: they go to the tail for now."""
@@ -199,7 +210,7 @@ class Flush:
                 continue
             reference = ManifestReference(self.builder.name, 0, 0, 0)
             whole = ManifestEntry(reference, rows, segments, None, None)
-            sources[symbol] = PackedRows(base, [whole], staged, self.manifest)
+            sources[symbol] = PackedRows(base, [whole], staged)
             contents.append(SymbolContent(symbol, name, bytes_per_segment(base), (Run(segments),)))
         contents += [self._content(symbol, sources, staged) for symbol in leaving]
         if not contents:
@@ -208,15 +219,10 @@ class Flush:
         def ends(symbol: int) -> Sequence[int]:
             return sources[symbol].slice_ends(lambda extent, segments: False)
 
-        inflation: dict[int, Fraction] = {}
-        while True:
-            planned = plan_tails(self.configuration, contents, slice_ends=ends, inflation=inflation)
-            encoded = [encode(each, sources, staged, self.manifest) for each in planned]
-            lengths = [len(each.data) for each in encoded]
-            more = oversized(self.configuration, planned, lengths, inflation)
-            if not more:
-                break
-            inflation = more
+        def planned(inflation: Mapping[int, Fraction]) -> Sequence[PlannedManifest]:
+            return plan_tails(self.configuration, contents, slice_ends=ends, inflation=inflation)
+
+        encoded = encoded_to_fit(self.configuration, planned, lambda each: encode(each, sources))
         return objects_of(encoded), _in_row_order(encoded)
 
     def _joined(
@@ -230,11 +236,11 @@ class Flush:
             group = waiting.pop()
             before = {join.symbol: self._last_extents(join) for join in group}
             sources = {
-                symbol: PackedRows(self._edited[symbol][1], extents, staged, self.manifest)
+                symbol: PackedRows(self._edited[symbol][1], extents, staged)
                 for symbol, extents in before.items()
             }
             planned = _join_plan(sources, self.membership)
-            encoded = encode(planned, sources, staged, self.manifest)
+            encoded = encode(planned, sources)
             if len(group) > 1 and self._is_too_big(planned, len(encoded.data)):
                 half = len(group) // 2
                 waiting += [group[:half], group[half:]]
@@ -273,14 +279,14 @@ class Flush:
         changes = Changes(tuple(contents), frozenset(self._deleted))
         if not contents and not self._deleted:
             return [], [], {}
-        packing = CarriedOut(self.configuration, self.membership, sources, staged, self.manifest)
+        packing = CarriedOut(self.configuration, self.membership, sources, staged)
         packing.carry_out(
-            lambda inflation: pack(
+            functools.partial(
+                pack,
                 self.configuration,
                 changes,
                 self.membership,
                 slice_ends=packing.slice_ends,
-                inflation=inflation,
             )
         )
         entries = packing.entries()
@@ -292,7 +298,7 @@ class Flush:
     ) -> SymbolContent:
         """Return a symbol that was written whole, and put its rows among the sources."""
         name, state = self._written[symbol]
-        rows = sources[symbol] = PackedRows(state, state.manifests, staged, self.manifest)
+        rows = sources[symbol] = PackedRows(state, state.manifests, staged)
         runs = tuple(Run(count) for count in rows.counts)
         return SymbolContent(symbol, name, bytes_per_segment(state), runs)
 

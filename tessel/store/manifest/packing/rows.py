@@ -1,33 +1,36 @@
-"""The rows that are packed, as extents, and where they can be cut: by segments, between row slices.
+"""The rows that are packed, as extents, and the manifests they are put into, as bytes.
 
 The packing counts in segments, and an extent that edits have cut says its segments by estimate: a
 row slice that was cut in two has all its segments on both sides. Limits hold for what is written,
-so such an extent is opened, and its segments are counted, before anything is planned.
+so such an extent is opened, and its segments are counted, before anything is planned. It can be cut
+between row slices.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from tessel.cached import cached
 from tessel.errors import CorruptStoreError
-from tessel.store.history.symbol import ManifestEntry, SymbolState
-from tessel.store.manifest.builder import ManifestBuilder
+from tessel.lazy import dataclass
+from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState, rows_of
+from tessel.store.manifest.builder import ManifestBuilder, Move
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.plan import Part, PlannedManifest
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.objects.memory import MemoryObjects
 
-__all__ = ["PackedRows", "Staged", "counted_segments", "in_memory"]
+__all__ = ["EncodedManifest", "PackedRows", "Staged", "counted_segments", "encode", "in_memory"]
 
 
-def counted_segments(
-    symbol: int, extent: ManifestEntry, manifest: Callable[[ManifestReference], Manifest]
-) -> int:
+def counted_segments(symbol: int, extent: ManifestEntry, manifest: OpenManifest) -> int:
     """Return how many segments hold the rows of an extent, which is opened where it was cut.
 
     Parameters
@@ -53,16 +56,19 @@ def in_memory(data: bytes, reference: ManifestReference) -> Manifest:
 
 
 class Staged:
-    """Rows that were written and are in no manifest yet.
+    """Rows that were written and are in no manifest yet, beside those of the store.
 
     Attributes
     ----------
     builder
         Holds them, by symbol; extents refer to it by its name.
+    manifest
+        Opens a manifest of the store.
     """
 
-    def __init__(self, builder: ManifestBuilder) -> None:
+    def __init__(self, builder: ManifestBuilder, manifest: OpenManifest) -> None:
         self.builder = builder
+        self.manifest = manifest
         self._manifests: dict[int, Manifest] = {}
 
     def holds(self, extent: ManifestEntry) -> bool:
@@ -76,8 +82,10 @@ class Staged:
         whole = extents[0].rows == self.builder.rows_of(symbol) and not extents[0].first_row
         return whole and not extents[0].cut
 
-    def manifest(self, symbol: int) -> Manifest:
-        """Return the rows of a symbol as a manifest in memory."""
+    def open(self, symbol: int, reference: ManifestReference) -> Manifest:
+        """Return a manifest with rows of a symbol; of staged ones it is in memory."""
+        if reference.object != self.builder.name:
+            return self.manifest(reference)
         if symbol not in self._manifests:
             builder = ManifestBuilder()
             builder.adopt(symbol, self.builder)
@@ -96,26 +104,20 @@ class PackedRows:
         All its rows, or those that are packed; some may be staged.
     staged
         Rows that are in no manifest yet.
-    manifest
-        Opens a manifest.
 
     Attributes
     ----------
-    state, extents
+    state, extents, staged
         As given.
     """
 
     def __init__(
-        self,
-        state: SymbolState,
-        extents: Sequence[ManifestEntry],
-        staged: Staged,
-        manifest: Callable[[ManifestReference], Manifest],
+        self, state: SymbolState, extents: Sequence[ManifestEntry], staged: Staged
     ) -> None:
         self.state = state
         self.extents = tuple(extents)
-        self._staged = staged
-        self._manifest = manifest
+        self.staged = staged
+        self._open = functools.partial(staged.open, state.id)
         self._row_ends = list(itertools.accumulate(each.rows for each in extents))
         self._cuts: dict[int, int] = {}
 
@@ -174,14 +176,9 @@ class PackedRows:
 
     def is_whole(self, extent: ManifestEntry) -> bool:
         """Whether an extent is all that a manifest holds of the symbol."""
-        if extent.first_row or self._staged.holds(extent):
+        if extent.first_row or self.staged.holds(extent):
             return False
         return self._open(extent.reference).holdings.rows_of(self.state.id) == extent.rows
-
-    def _open(self, reference: ManifestReference) -> Manifest:
-        if reference.object == self._staged.builder.name:
-            return self._staged.manifest(self.state.id)
-        return self._manifest(reference)
 
     @cached
     def _segment_ends(self) -> list[int]:
@@ -196,3 +193,89 @@ class PackedRows:
         if ends[at] == segment:
             return self._row_ends[at]
         return self._cuts[segment]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedManifest:
+    """A planned manifest, encoded.
+
+    Attributes
+    ----------
+    name, data
+        The object to write.
+    entries
+        The extent of each part, by symbol id and first segment of the part.
+    """
+
+    name: str
+    data: bytes
+    entries: Mapping[tuple[int, int], ManifestEntry]
+
+
+def encode(planned: PlannedManifest, sources: Mapping[int, PackedRows]) -> EncodedManifest:
+    """Encode a manifest.
+
+    Parameters
+    ----------
+    planned
+        What goes into it.
+    sources
+        The rows of each symbol.
+    """
+    builder = ManifestBuilder()
+    moves: dict[ManifestReference, dict[int, Move]] = {}
+    made: dict[tuple[int, int], ManifestEntry] = {}
+    for part in planned.parts:
+        rows = sources[part.symbol]
+        entry = _add(part, rows, builder, moves)
+        made[part.symbol, part.start] = dataclasses.replace(entry, set=planned.set)
+    if moves:
+        open_manifest = rows.staged.manifest
+        for reference in sorted(moves, key=lambda each: each.object):
+            builder.add_whole(open_manifest(reference), moves[reference])
+    data, reference = builder.finish()
+    held = sum(entry.segments for entry in made.values()) if planned.of_leaf else None
+    entries = {
+        key: dataclasses.replace(entry, reference=reference, held=held)
+        for key, entry in made.items()
+    }
+    return EncodedManifest(reference.object, data, entries)
+
+
+def _add(
+    part: Part,
+    rows: PackedRows,
+    builder: ManifestBuilder,
+    moves: dict[ManifestReference, dict[int, Move]],
+) -> ManifestEntry:
+    """Add a part of a symbol to a manifest, in the cheapest way there is; return its extent."""
+    symbol, state, staged = part.symbol, rows.state, rows.staged
+    extents = rows.between(part.start, part.stop)
+    front, back = extents[0], extents[-1]
+    first_time, last_time = front.first_time, back.last_time
+    if staged.all_of(symbol, extents):
+        builder.adopt(symbol, staged.builder)
+        segments = part.segments
+    elif all(map(rows.is_whole, extents)):
+        segments = 0
+        for extent in extents:
+            moves.setdefault(extent.reference, {})[symbol] = Move(segments, state.types)
+            segments += counted_segments(symbol, extent, staged.manifest)
+    else:
+        table = rows.table(extents)
+        builder.add_table(symbol, table, state.types)
+        segments = len(table)
+        if table.slice_first is not None and table.slice_last is not None:
+            first_time, last_time = int(table.slice_first[0]), int(table.slice_last[-1])
+    # Rows of this commit are cut between row slices only. In older ones an edit may have cut
+    # a row slice, and what was packed since no longer says where.
+    exact = staged.all_of(symbol, rows.extents)
+    return ManifestEntry(
+        ManifestReference(builder.name, 0, 0, 0),
+        rows_of(extents),
+        segments,
+        first_time,
+        last_time,
+        cut_front=front.cut_front and not exact,
+        cut_back=back.cut_back and not exact,
+    )
