@@ -11,14 +11,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
+from tessel.errors import CommitConflictError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.history.symbol import SymbolState
 from tessel.store.maintenance.upkeep import Upkeep
-from tessel.store.manifest.format import ManifestReference
-from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.table import SegmentTable
-from tessel.store.names import check_symbol_name
 
 if TYPE_CHECKING:
     from tessel.store.operations.appender import Appender
@@ -44,10 +41,6 @@ class Bulk(Upkeep):
     @abstractmethod
     def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
         """Add rows at the end of a symbol; return the new version."""
-
-    @abstractmethod
-    def manifest(self, reference: ManifestReference) -> Manifest:
-        """Return a manifest."""
 
     # --- staged writes ----------------------------------------------------------------------------
 
@@ -89,13 +82,12 @@ class Bulk(Upkeep):
         InvalidInputError
             In one of its kinds, when the data cannot be taken.
         """
+        from tessel.store.operations.stage import Stage
         from tessel.store.operations.staged import stage_rows
 
         self.check_writable()
-        base = self.history.newest(self.branch)
-        return stage_rows(
-            self.objects, self.id, base, symbol, data, task_id=task_id, index=index, sort=sort
-        )
+        stage = Stage(self.objects, self.history.newest(self.branch), self.manifest)
+        return stage_rows(stage, self.id, symbol, data, task_id=task_id, index=index, sort=sort)
 
     def finalize(
         self,
@@ -200,7 +192,7 @@ class Bulk(Upkeep):
         evolve = evolve if evolve is None or isinstance(evolve, str) else tuple(evolve)
         return Appender(
             symbol,
-            state=lambda: self._state(symbol),
+            state=lambda: self._state(symbol)[1],
             commit=lambda rows: self.append(symbol, rows, evolve=evolve),
             resolve=self.resolve,
             flush_rows=flush_rows,
@@ -259,14 +251,5 @@ class Bulk(Upkeep):
         )
 
     def _segments(self, symbol: str, version: int) -> tuple[SymbolState, SegmentTable]:
-        state = self._state(symbol, version)
+        _, state = self._state(symbol, version)
         return state, state.segments(self.manifest)
-
-    def _state(self, symbol: str, version: int | None = None) -> SymbolState:
-        check_symbol_name(symbol)
-        commit = self.at(version)
-        state = commit.snapshot.get(symbol)
-        if state is None:
-            existing = commit.snapshot.near(symbol)
-            raise SymbolNotFoundError.for_name(symbol, existing, version=commit.number)
-        return state

@@ -8,7 +8,7 @@ from typing import Any
 
 from tessel.ecs.components import RowRange, SegmentKey
 from tessel.lazy import dataclass
-from tessel.store.history.diff import changed_symbols
+from tessel.store.history.snapshot import changed_symbols
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.versions import Commit
 from tessel.store.view import ManifestSource, SymbolView

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tessel.errors import OptionError
 from tessel.errors.arguments import checks_arguments
-from tessel.store.manifest.format import ManifestReference
-from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
-from tessel.store.packing.preload import Preloader
+from tessel.store.manifest.packing.preload import Preloader
 from tessel.store.timeline import AsOf, Timeline
 
 if TYPE_CHECKING:
-    from tessel.store.packing.repacking import RepackReport
+    from tessel.store.manifest.packing.repacking import RepackReport
 
 __all__ = ["ManifestSets", "Manifests", "checked_configuration"]
 
@@ -43,10 +40,6 @@ class ManifestSets(Timeline):
 
     _override: ManifestConfiguration | None = None
     _preloader: Preloader | None = None
-
-    @abstractmethod
-    def manifest(self, reference: ManifestReference) -> Manifest:
-        """Return a manifest."""
 
     @property
     def manifest_configuration(self) -> ManifestConfiguration:
@@ -100,7 +93,7 @@ class ManifestSets(Timeline):
             For a configuration that cannot be.
         """
         from tessel.store.maintenance.leases import WriteSession
-        from tessel.store.packing.repacking import RepackReport, repack_all
+        from tessel.store.manifest.packing.repacking import RepackReport, repack_all
 
         checked = checked_configuration(configuration)
         if not dry_run:

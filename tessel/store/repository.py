@@ -15,7 +15,6 @@ from tessel.errors import (
     InvalidInputError,
     NotAStoreError,
     StoreNotVisibleError,
-    SymbolNotFoundError,
 )
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.node import Expression
@@ -23,12 +22,9 @@ from tessel.store.bulk import Bulk
 from tessel.store.history.identity import open_store
 from tessel.store.history.log import ATTACHED
 from tessel.store.history.refs import MAIN
-from tessel.store.manifest.format import ManifestReference
-from tessel.store.manifest.manifest import Manifest
-from tessel.store.manifest.packing.patterns import fault_of, full_matches
+from tessel.store.manifest.packing.validation import fault_of, full_matches
 from tessel.store.manifest_sets import Manifests, ManifestSets, checked_configuration
-from tessel.store.names import check_symbol_name
-from tessel.store.objects.base import ObjectStore, freeing
+from tessel.store.objects.base import freeing
 from tessel.store.objects.memory import MemoryObjects
 from tessel.store.objects.open import open_objects
 from tessel.store.timeline import AsOf
@@ -42,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Repository"]
 
-_CACHED_MANIFESTS = 256
-
 
 @checks_arguments
 class Repository(ManifestSets, Bulk):
@@ -51,12 +45,6 @@ class Repository(ManifestSets, Bulk):
 
     Several processes may have one store open; none of them locks it.
     """
-
-    def __init__(
-        self, objects: ObjectStore, identity: str, *, read_only: bool, branch: str = MAIN
-    ) -> None:
-        super().__init__(objects, identity, read_only=read_only, branch=branch)
-        self._manifests: dict[str, Manifest] = {}
 
     @classmethod
     def open(
@@ -178,24 +166,10 @@ class Repository(ManifestSets, Bulk):
         SymbolNotFoundError, VersionNotFoundError
             When there is no such symbol, or no such version.
         """
-        check_symbol_name(symbol)
-        commit = self.at(as_of)
+        commit, state = self._state(symbol, as_of)
         if isinstance(as_of, str) and self._preloader is not None:
             self.preload(as_of)
-        state = commit.snapshot.get(symbol)
-        if state is None:
-            existing = commit.snapshot.near(symbol)
-            raise SymbolNotFoundError.for_name(symbol, existing, version=commit.number)
         return SymbolView(self, symbol, commit.number, state)
-
-    def manifest(self, reference: ManifestReference) -> Manifest:
-        """Return a manifest, kept from an earlier call where there was one."""
-        found = self._manifests.get(reference.object)
-        if found is None or found.reference != reference:
-            found = self._manifests[reference.object] = Manifest(self.objects, reference)
-            while len(self._manifests) > _CACHED_MANIFESTS:
-                self._manifests.pop(next(iter(self._manifests)), None)
-        return found
 
     def diff(self, before: AsOf, after: AsOf = None) -> Difference:
         """Say what differs between two versions: symbols, columns, rows and segments.

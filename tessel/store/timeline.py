@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tessel.errors import InvalidInputError, SymbolNotFoundError, shown
+from tessel.errors import InvalidInputError, ReadOnlyStoreError, SymbolNotFoundError, shown
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import moment_of, whole_number
-from tessel.store.history.identity import refuse_writes
 from tessel.store.history.refs import MAIN
+from tessel.store.history.symbol import SymbolState
 from tessel.store.history.versions import Commit
+from tessel.store.lru_cache import LruCache
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import check_ref_name, check_symbol_name
 from tessel.store.objects.base import ObjectStore, freeing
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from tessel.store.version import Version
 
 __all__ = ["AsOf", "Timeline"]
+
+_CACHED_MANIFESTS = 256
 
 AsOf = int | str | datetime | None
 """A version number; the name of a tag or branch; an instant with a time zone, on the branch that is
@@ -45,6 +50,7 @@ class Timeline:
         self.branch = check_ref_name(branch)
         """The branch that is read where nothing else is said, and that writes go to."""
         self.history = History(objects)
+        self._manifests: LruCache[str, Manifest] = LruCache(_CACHED_MANIFESTS)
 
     @property
     def uri(self) -> str:
@@ -130,6 +136,23 @@ class Timeline:
             f"as_of={as_of!r} is no version",
             hint="give a version number, a tag, a branch, or a datetime with a zone",
         )
+
+    def manifest(self, reference: ManifestReference) -> Manifest:
+        """Return a manifest, kept from an earlier call where there was one."""
+        found = self._manifests.get(reference.object)
+        if found is None or found.reference != reference:
+            found = Manifest(self.objects, reference)
+            self._manifests.put(reference.object, found)
+        return found
+
+    def _state(self, symbol: str, as_of: AsOf = None) -> tuple[Commit, SymbolState]:
+        check_symbol_name(symbol)
+        commit = self.at(as_of)
+        state = commit.snapshot.get(symbol)
+        if state is None:
+            existing = commit.snapshot.near(symbol)
+            raise SymbolNotFoundError.for_name(symbol, existing, version=commit.number)
+        return commit, state
 
     # --- branches and tags ------------------------------------------------------------------------
 
@@ -243,4 +266,8 @@ class Timeline:
     def check_writable(self) -> None:
         """Raise ``ReadOnlyStoreError`` where the store was opened read-only."""
         if self.read_only:
-            raise refuse_writes(self.uri)
+            raise ReadOnlyStoreError(
+                f"the store at {self.uri!r} was opened read-only",
+                hint="open it with read_only=False to write",
+                uri=self.uri,
+            )

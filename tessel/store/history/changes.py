@@ -11,11 +11,16 @@ import dataclasses
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import field
 from functools import singledispatch
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.history.committed_changes import KINDS, CommittedChange, CommittedEdit, TimeBounds
+from tessel.store.history.committed_changes import (
+    ROW_KINDS,
+    CommittedChange,
+    CommittedEdit,
+    TimeBounds,
+)
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 
@@ -25,17 +30,15 @@ __all__ = [
     "Claim",
     "CommittedChange",
     "Edit",
-    "MetadataChange",
+    "NewColumns",
     "Removal",
-    "Rename",
     "Repacking",
     "Replacement",
-    "SchemaChange",
-    "Splice",
     "Tried",
     "apply",
     "repacked",
     "resolved",
+    "splice",
     "spliced",
 ]
 
@@ -131,92 +134,49 @@ class Repacking:
 
 
 @dataclass(frozen=True, slots=True)
-class Splice:
-    """Rows of a symbol are replaced, taken out or added.
+class NewColumns:
+    """The columns of a symbol as they will be, as in :class:`SymbolState`; rows stay in place."""
 
-    Attributes
-    ----------
-    name, symbol
-        Name and id of the symbol.
-    kinds
-        What the log calls it.
-    edits
-        Ordered and disjoint; two that touch are one, except that rows for the end stay apart.
-    claims
-        Where the change relies on nobody else having put rows.
-    """
-
-    name: str
-    symbol: int
-    kinds: tuple[str, ...]
-    edits: tuple[Edit, ...]
-    claims: tuple[Claim, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rename:
-    """A symbol gets another name."""
-
-    name: str
-    symbol: int
-    to: str
-
-    kinds: ClassVar[tuple[str, ...]] = ("rename",)
-    """What the log calls it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """The columns of a symbol change; its rows stay where they are.
-
-    Attributes
-    ----------
-    name, symbol
-        Name and id of the symbol.
-    kinds
-        What the log calls it.
-    schema, column_ids, next_column_id
-        As in :class:`SymbolState`, afterwards.
-    """
-
-    name: str
-    symbol: int
-    kinds: tuple[str, ...]
     schema: TableSchema
     column_ids: dict[str, int]
     next_column_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataChange:
-    """The metadata of a symbol are replaced."""
-
-    name: str
-    symbol: int
-    metadata: dict[str, Any]
-
-    kinds: ClassVar[tuple[str, ...]] = ("metadata",)
-    """What the log calls it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Alteration:
-    """Several changes of one symbol, all under the name it had before."""
+    """What a symbol is changed in: its rows, columns, metadata and name, or some of these.
+
+    Attributes
+    ----------
+    name, symbol
+        Name of the symbol before, and its id.
+    kinds
+        What the log calls it.
+    edits
+        Where rows are replaced, taken out or added: ordered and disjoint; two that touch are one,
+        except that rows for the end stay apart.
+    claims
+        Where the change of rows relies on nobody else having put rows.
+    columns, metadata, to
+        The columns, the metadata and the name that it gets; None where these stay.
+    """
 
     name: str
     symbol: int
-    changes: tuple[Splice | SchemaChange | MetadataChange | Rename, ...]
+    kinds: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    columns: NewColumns | None = None
+    metadata: dict[str, Any] | None = None
+    to: str | None = None
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the log calls it."""
-        found = {kind for change in self.changes for kind in change.kinds}
-        return tuple(kind for kind in KINDS if kind in found)
+    def row_kinds(self) -> tuple[str, ...]:
+        """What the log calls the change of rows."""
+        return tuple(kind for kind in self.kinds if kind in ROW_KINDS)
 
 
-Change = (
-    Replacement | Removal | Splice | Rename | SchemaChange | MetadataChange | Alteration | Repacking
-)
+Change = Replacement | Removal | Alteration | Repacking
 
 
 # --- applying -------------------------------------------------------------------------------------
@@ -251,57 +211,30 @@ def _(change: Removal, symbols: MutableMapping[str, SymbolState], number: int) -
 
 
 @apply.register
-def _(change: Splice, symbols: MutableMapping[str, SymbolState], number: int) -> CommittedChange:
-    before = symbols[change.name]
-    extents = spliced(before.manifests, change.edits)
-    rows = rows_of(extents)
-    symbols[change.name] = dataclasses.replace(before, manifests=extents, rows=rows, changed=number)
-    edits = tuple(edit.as_committed() for edit in change.edits)
-    return CommittedChange(change.name, before.id, change.kinds, rows, edits)
-
-
-@apply.register
-def _(change: Rename, symbols: MutableMapping[str, SymbolState], number: int) -> CommittedChange:
-    state = dataclasses.replace(symbols.pop(change.name), changed=number)
-    symbols[change.to] = state
-    return CommittedChange(change.to, state.id, change.kinds, state.rows, former=change.name)
-
-
-@apply.register
-def _(
-    change: SchemaChange, symbols: MutableMapping[str, SymbolState], number: int
-) -> CommittedChange:
-    state = dataclasses.replace(
-        symbols[change.name],
-        schema=change.schema,
-        column_ids=change.column_ids,
-        next_column_id=change.next_column_id,
-        changed=number,
-    )
-    symbols[change.name] = state
-    return CommittedChange(change.name, state.id, change.kinds, state.rows)
-
-
-@apply.register
-def _(
-    change: MetadataChange, symbols: MutableMapping[str, SymbolState], number: int
-) -> CommittedChange:
-    state = dataclasses.replace(symbols[change.name], metadata=change.metadata, changed=number)
-    symbols[change.name] = state
-    return CommittedChange(change.name, state.id, change.kinds, state.rows)
-
-
-@apply.register
 def _(
     change: Alteration, symbols: MutableMapping[str, SymbolState], number: int
 ) -> CommittedChange:
-    # The name changes last: the others know the symbol by the one it had before.
-    ordered = sorted(change.changes, key=lambda each: isinstance(each, Rename))
-    applied = [apply(each, symbols, number) for each in ordered]
-    made = [each for each in applied if each is not None]
-    edits = tuple(edit for each in made for edit in each.edits)
-    last = made[-1]
-    return CommittedChange(last.name, last.symbol, change.kinds, last.rows, edits, last.former)
+    state = dataclasses.replace(symbols[change.name], changed=number)
+    if change.row_kinds:
+        extents = spliced(state.manifests, change.edits)
+        state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
+    if change.columns is not None:
+        new = change.columns
+        state = dataclasses.replace(
+            state,
+            schema=new.schema,
+            column_ids=new.column_ids,
+            next_column_id=new.next_column_id,
+        )
+    if change.metadata is not None:
+        state = dataclasses.replace(state, metadata=change.metadata)
+    edits = tuple(edit.as_committed() for edit in change.edits)
+    if change.to is None:
+        symbols[change.name] = state
+        return CommittedChange(change.name, state.id, change.kinds, state.rows, edits)
+    del symbols[change.name]
+    symbols[change.to] = state
+    return CommittedChange(change.to, state.id, change.kinds, state.rows, edits, change.name)
 
 
 @apply.register
@@ -327,29 +260,60 @@ def repacked(
     return None
 
 
+class Rows(Protocol):
+    """Rows of a symbol that lie side by side."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    def part(self, start: int, stop: int) -> Self:
+        """Return rows ``[start, stop)``, counted from the first one."""
+
+
+Piece = TypeVar("Piece", bound=Rows)
+
+
 def spliced(extents: Sequence[ManifestEntry], edits: Iterable[Edit]) -> tuple[ManifestEntry, ...]:
-    """Return a list of extents after some edits, in one pass over both."""
-    made: list[ManifestEntry] = []
-    rest = list(reversed(extents))
+    """Return a list of extents after some edits."""
+    return coalesced(splice(extents, edits, lambda edit: edit.extents))
+
+
+def splice(
+    pieces: Sequence[Piece],
+    edits: Iterable[Edit],
+    come: Callable[[Edit], Iterable[Piece]],
+    go: Callable[[Piece, Edit], None] = lambda piece, edit: None,
+) -> list[Piece]:
+    """Return a list of rows after some edits, in one pass over both.
+
+    Parameters
+    ----------
+    pieces, edits
+        The rows, and what happens to them, in order.
+    come
+        Returns the rows that come by an edit.
+    go
+        Called with rows that go.
+    """
+    made: list[Piece] = []
+    rest = list(reversed(pieces))
     position = 0
-
-    def advance(to: int, *, keep: bool) -> None:
-        nonlocal position
-        while position < to:
-            extent = rest.pop()
-            taken = min(extent.rows, to - position)
-            if keep:
-                made.append(extent.part(0, taken))
-            if taken < extent.rows:
-                rest.append(extent.part(taken, extent.rows))
-            position += taken
-
     for edit in edits:
-        advance(edit.start, keep=True)
-        advance(edit.stop, keep=False)
-        made.extend(edit.extents)
-    made.extend(reversed(rest))
-    return coalesced(made)
+        for bound, stays in ((edit.start, True), (edit.stop, False)):
+            while position < bound:
+                piece = rest.pop()
+                taken = min(piece.rows, bound - position)
+                if taken < piece.rows:
+                    rest.append(piece.part(taken, piece.rows))
+                position += taken
+                part = piece.part(0, taken)
+                if stays:
+                    made.append(part)
+                else:
+                    go(part, edit)
+        made.extend(come(edit))
+    return made + rest[::-1]
 
 
 @dataclass(slots=True)
@@ -391,13 +355,10 @@ def resolved(
         state = change.state
         manifests = coalesced(extents(state.id, state.manifests))
         return Replacement(change.name, dataclasses.replace(state, manifests=manifests))
-    if isinstance(change, Splice):
+    if isinstance(change, Alteration):
         edits = tuple(
             dataclasses.replace(edit, extents=extents(change.symbol, edit.extents))
             for edit in change.edits
         )
         return dataclasses.replace(change, edits=edits)
-    if isinstance(change, Alteration):
-        changes: Any = tuple(resolved(each, known) for each in change.changes)
-        return dataclasses.replace(change, changes=changes)
     return change

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.lazy import dataclass
 from tessel.store.history.advisory_lock import advisory_lock
-from tessel.store.history.ancestry import jump_from
 from tessel.store.history.documents import Reference, seal
 from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.log import LogEntry, Outcome
 from tessel.store.history.tree import NodeWriter
-from tessel.store.history.versions import Versions, seconds
+from tessel.store.history.versions import Versions, jump_from, seconds
 from tessel.store.names import new_id, refs_name
 from tessel.store.objects.base import ObjectStore, checksum, put_all
 

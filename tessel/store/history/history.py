@@ -108,8 +108,8 @@ class History(Committer):
         It conflicts with what came after ``base`` as the same changes made by hand would.
         """
         from tessel.store.history.changes import Removal, Replacement
-        from tessel.store.history.diff import changed_symbols
         from tessel.store.history.pending_commit import PendingCommit
+        from tessel.store.history.snapshot import changed_symbols
 
         changes: list[Change] = []
         for symbol, now, then in changed_symbols(base.snapshot, to.snapshot):
@@ -174,7 +174,7 @@ class History(Committer):
     def delete_branch(self, name: str) -> LogEntry:
         """Delete a branch; its versions can be read by number as long as they are kept."""
         return self._change_refs(
-            lambda head: self.refs_at(head).without_branch(name),
+            lambda refs, head: refs.without_branch(name),
             EntryHeader(f"delete branch {name}", act="delete-branch", subject=name),
         )
 
@@ -189,8 +189,7 @@ class History(Committer):
             When there is no such version.
         """
 
-        def refs_after(head: LogEntry | None) -> Refs:
-            refs = self.refs_at(head)
+        def refs_after(refs: Refs, head: LogEntry | None) -> Refs:
             after = refs.with_tag(name, at)
             self._kept_entry(head, refs, at)
             return after
@@ -201,7 +200,7 @@ class History(Committer):
     def delete_tag(self, name: str) -> LogEntry:
         """Delete a tag; its name is never used again."""
         return self._change_refs(
-            lambda head: self.refs_at(head).without_tag(name),
+            lambda refs, head: refs.without_tag(name),
             EntryHeader(f"delete tag {name}", act="delete-tag", subject=name),
         )
 
@@ -211,10 +210,9 @@ class History(Committer):
         Nothing is deleted here: what is given up may be from now on.
         """
 
-        def refs_after(head: LogEntry | None) -> Refs:
-            refs = self.refs_at(head)
+        def refs_after(refs: Refs, head: LogEntry | None) -> Refs:
             self._kept_entry(head, refs, number)
-            return refs.with_oldest(number)
+            return dataclasses.replace(refs, oldest=max(refs.oldest, number))
 
         header = EntryHeader(f"expire versions before {number}", act="expire")
         return self._change_refs(refs_after, header)
@@ -231,9 +229,10 @@ class History(Committer):
             Microseconds since 1970 UTC, by the clock of the place.
         """
 
-        def refs_after(head: LogEntry | None) -> Refs:
+        def refs_after(refs: Refs, head: LogEntry | None) -> Refs:
             number = 1 if head is None else head.number + 1
-            return self.refs_at(head).with_collection(number, condemned_us)
+            latest_us = max(refs.condemned_us, condemned_us)
+            return dataclasses.replace(refs, collected=number, condemned_us=latest_us)
 
         header = EntryHeader("collect what no kept version needs", act="collect")
         return self._change_refs(refs_after, header)
@@ -241,17 +240,17 @@ class History(Committer):
     def set_manifests(self, configuration: ManifestConfiguration) -> LogEntry:
         """Say which symbols share a manifest, from the next commit on and on all branches."""
         return self._change_refs(
-            lambda head: self.refs_at(head).with_manifests(configuration),
+            lambda refs, head: dataclasses.replace(refs, manifests=configuration),
             EntryHeader("configure manifests", act="configure-manifests"),
         )
 
     def _change_refs(
-        self, after: Callable[[LogEntry | None], Refs], header: EntryHeader
+        self, after: Callable[[Refs, LogEntry | None], Refs], header: EntryHeader
     ) -> LogEntry:
         """Land an entry of the main branch that changes no symbol."""
 
         def draft(head: LogEntry | None) -> Draft:
-            refs = after(head)
+            refs = after(self.refs_at(head), head)
             number = self.tip(head, MAIN)
             tip = self.entry(number) if number else None
             return Draft(MAIN, tip, self._root_of(tip), refs=refs)

@@ -9,7 +9,6 @@ from tessel.errors import (
     CorruptStoreError,
     NotAStoreError,
     NotFoundError,
-    ReadOnlyStoreError,
     StoreNotFoundError,
 )
 from tessel.lazy import dataclass
@@ -97,12 +96,3 @@ def _read(objects: ObjectStore) -> StoreIdentity:
         ) from None
     check_format(fields)
     return StoreIdentity(fields.text("id"))
-
-
-def refuse_writes(uri: str) -> ReadOnlyStoreError:
-    """Make the error for a write to a store that was opened read-only."""
-    return ReadOnlyStoreError(
-        f"the store at {uri!r} was opened read-only",
-        hint="open it with read_only=False to write",
-        uri=uri,
-    )

@@ -36,7 +36,7 @@ INNER_CHILDREN = 24
 
 Document = Mapping[str, Any]
 """One symbol as plain data, as ``SymbolState.to_json`` makes it; one that has no ``"schema"`` is an
-entry of the lookup (:mod:`tessel.store.history.lookup`), which lies in leaves as well."""
+entry of the lookup (:mod:`tessel.store.history.snapshot`), which lies in leaves as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class LogEntry:
         How many versions lie between it and the empty one, itself included.
     jump
         A version further back on the same line: 0, or one that
-        :func:`tessel.store.history.ancestry.ancestor` may go to.
+        :mod:`tessel.store.history.versions` may go to.
     timestamp_us
         Microseconds since 1970 UTC, greater than that of the number before whatever the clocks say.
     message, metadata

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tessel.errors import CommitConflictError, RefNotFoundError
-from tessel.store.history.changes import Alteration, Change, CommittedChange, Rename, Tried
+from tessel.store.history.changes import Alteration, Change, CommittedChange, Tried
 from tessel.store.history.committer import Draft
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Conflicting, Objection, ReadRange, read_conflict, rebase
@@ -133,7 +133,7 @@ class PendingCommit:
 
     def _after(self, ours: Change, entry: LogEntry, same_name: Sequence[CommittedChange]) -> Change:
         # Only what renames can meet a change of another name.
-        renames = isinstance(ours, Rename | Alteration)
+        renames = isinstance(ours, Alteration) and ours.to is not None
         for theirs in entry.changes if renames else same_name:
             try:
                 ours = rebase(ours, theirs)

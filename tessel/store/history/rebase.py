@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from tessel.lazy import dataclass
-from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Repacking, Splice
+from tessel.store.history.changes import Alteration, Change, Claim, Edit, Repacking
 from tessel.store.history.committed_changes import (
     KINDS,
     ROW_KINDS,
@@ -103,7 +103,9 @@ def rebase(ours: Change, theirs: CommittedChange) -> Change:
     Conflicting
         Where it cannot.
     """
-    taken = {ours.name} | _new_names(ours)
+    taken = {ours.name}
+    if isinstance(ours, Alteration) and ours.to is not None:
+        taken.add(ours.to)
     if taken.isdisjoint(theirs.names) or isinstance(ours, Repacking):
         return ours
     if ours.name not in theirs.names:
@@ -119,18 +121,10 @@ def rebase(ours: Change, theirs: CommittedChange) -> Change:
     return _moved(ours, theirs)
 
 
-def _new_names(change: Change) -> set[str]:
-    changes = change.changes if isinstance(change, Alteration) else (change,)
-    return {each.to for each in changes if isinstance(each, Rename)}
-
-
 def _moved(ours: Change, theirs: CommittedChange) -> Change:
-    if isinstance(ours, Alteration):
-        moved = tuple(_moved(each, theirs) for each in ours.changes)
-        return dataclasses.replace(ours, changes=moved)  # type: ignore[arg-type]
-    if not isinstance(ours, Splice) or ROW_KINDS.isdisjoint(theirs.kinds):
+    if not isinstance(ours, Alteration) or not ours.row_kinds or ROW_KINDS.isdisjoint(theirs.kinds):
         return ours
-    if set(theirs.kinds) == {"compact"} and ours.kinds != ("compact",):
+    if set(theirs.kinds) == {"compact"} and ours.row_kinds != ("compact",):
         return ours
     what = _DONE[next(kind for kind in theirs.kinds if kind in ROW_KINDS)]
     try:

@@ -132,19 +132,6 @@ class Refs:
         kept = {other: number for other, number in self.tags.items() if other != name}
         return dataclasses.replace(self, tags=kept, retired=self.retired | {name})
 
-    def with_oldest(self, number: int) -> Refs:
-        """Return the refs after the versions before ``number`` were given up; never goes back."""
-        return dataclasses.replace(self, oldest=max(self.oldest, number))
-
-    def with_collection(self, number: int, condemned_us: int) -> Refs:
-        """Return the refs after version ``number`` announced a collection."""
-        condemned_us = max(self.condemned_us, condemned_us)
-        return dataclasses.replace(self, collected=number, condemned_us=condemned_us)
-
-    def with_manifests(self, configuration: ManifestConfiguration) -> Refs:
-        """Return the refs with another configuration of manifests."""
-        return dataclasses.replace(self, manifests=configuration)
-
     def _check_free(self, name: str) -> None:
         check_new_ref_name(name)
         for what, names in (("branch", self.branches), ("tag", self.tags)):

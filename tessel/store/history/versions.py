@@ -1,10 +1,16 @@
-"""Reading versions: by number, branch, tag or instant; nothing here writes."""
+"""Reading versions: by number, branch, tag or instant; nothing here writes.
+
+Each entry knows its parent and one version further back, its *jump*, chosen so that any version is
+reached in a number of steps that grows with the logarithm of the distance (Myers 1983, "An
+applicative random-access stack"): at depth d, the jump removes the smallest term of d as a sum of
+numbers 2ᵏ - 1. Nothing else is stored, and no entry is ever changed.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from tessel.errors import (
@@ -23,7 +29,7 @@ from tessel.store.history.tree import Nodes
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore
 
-__all__ = ["Commit", "Versions", "seconds", "timestamp_of"]
+__all__ = ["Commit", "Versions", "jump_from", "seconds", "timestamp_of"]
 
 _CACHED_ENTRIES = 512
 _CACHED_REFS = 16
@@ -222,8 +228,6 @@ class Versions:
         SnapshotExpiredError
             For a moment before the oldest version that is kept.
         """
-        from tessel.store.history.ancestry import ancestor
-
         if moment.tzinfo is None:
             raise InvalidInputError(
                 f"as_of={moment.isoformat()} has no time zone",
@@ -238,26 +242,46 @@ class Versions:
             low, high = tip - 1, tip
         else:
             low, high = max(0, oldest - 1), tip
-        bottom = low
+        found = self.newest_by(moment, low, high)
+        if found == low and low > 0:
+            raise SnapshotExpiredError.for_version(
+                f"of {moment.isoformat()}", newest=tip, oldest=oldest
+            )
+        number = self._ancestor(self.entry(tip), found)
+        self._check_kept(head, number)
+        return self.on_branch(number, branch)
+
+    def newest_by(self, moment: datetime, low: int, high: int) -> int:
+        """Return the newest version at an instant, on whatever branch; ``low`` is taken for one."""
         while low < high:
             middle = (low + high + 1) // 2
             if timestamp_of(self.entry(middle)) <= moment:
                 low = middle
             else:
                 high = middle - 1
-        if low == bottom and bottom > 0:
-            raise SnapshotExpiredError.for_version(
-                f"of {moment.isoformat()}", newest=tip, oldest=oldest
-            )
-        number = ancestor(self.entry(tip), low, self.entry)
-        self._check_kept(head, number)
-        return self.on_branch(number, branch)
+        return low
 
     def line(self, start: Commit) -> Iterator[LogEntry]:
         """Yield the versions that led to one, the newest first, as far as they are kept."""
-        from tessel.store.history.ancestry import line
+        oldest = max(1, self.refs().oldest)
+        entry = start.entry
+        while entry is not None:
+            yield entry
+            entry = self.entry(entry.parent) if entry.parent >= oldest else None
 
-        return line(start.entry, self.entry, self.refs().oldest)
+    def _ancestor(self, start: LogEntry, number: int) -> int:
+        """Return the newest version not after ``number`` on the line that ends in ``start``.
+
+        Only entries after ``number`` are read.
+        """
+        while start.number > number:
+            if start.jump > number:
+                start = self.entry(start.jump)
+            elif start.parent > number:
+                start = self.entry(start.parent)
+            else:
+                return start.parent
+        return start.number
 
     def _check_kept(self, head: LogEntry | None, number: int) -> None:
         if head is None or number == head.number or self.leased[number] > 0:
@@ -272,3 +296,18 @@ class Versions:
             return Commit(0, None, Snapshot(self._nodes), branch)
         entry = self.entry(number)
         return Commit(number, entry, Snapshot(self._nodes, entry.root, entry.lookup), branch)
+
+
+def jump_from(parent: LogEntry, entry: Callable[[int], LogEntry], oldest: int) -> int:
+    """Return the jump of a version made on ``parent``; 0 where it would be before ``oldest``."""
+    if _jump_depth(parent.depth + 1) == parent.depth:
+        return parent.number
+    return entry(parent.jump).jump if parent.jump >= max(1, oldest) else 0
+
+
+def _jump_depth(depth: int) -> int:
+    rest, term = depth, 0
+    while rest:
+        term = (1 << (rest + 1).bit_length() - 1) - 1
+        rest -= term
+    return depth - term

@@ -92,15 +92,7 @@ def _number(history: History, head: LogEntry | None, refs: Refs, older_than: Old
         if not 0 <= number <= newest:
             raise VersionNotFoundError.for_version(number, newest=newest)
         return number
-    moment = _moment(older_than)
-    low, high = max(0, refs.oldest - 1), newest
-    while low < high:
-        middle = (low + high + 1) // 2
-        if timestamp_of(history.entry(middle)) <= moment:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return history.newest_by(_moment(older_than), max(0, refs.oldest - 1), newest)
 
 
 def _moment(older_than: object) -> datetime:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import field
-from typing import Final, Protocol
+from typing import Final
 
 from tessel.cancelling import thread_pool
 from tessel.ecs.components import SegmentKey
@@ -32,27 +32,15 @@ from tessel.store.maintenance.marking import Marker, retained_versions
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number
-from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.packs import pack_directory
 from tessel.store.segment.reader import SegmentReader
-from tessel.store.view import SymbolView
+from tessel.store.view import ManifestSource, SymbolView
 from tessel.telemetry import emit
 
-__all__ = ["CheckReport", "Checked", "Damage", "check_store"]
+__all__ = ["CheckReport", "Damage", "check_store"]
 
 _NAMED_ORPHANS: Final = 100
 _TASKS_A_WORKER: Final = 4
-
-
-class Checked(Protocol):
-    """What is checked: a repository."""
-
-    @property
-    def objects(self) -> ObjectStore:
-        """The objects of the store."""
-
-    def manifest(self, reference: ManifestReference) -> Manifest:
-        """Return a manifest."""
 
 
 @dataclass(slots=True)
@@ -83,7 +71,7 @@ class CheckReport:
     orphan_names: list[str] = field(default_factory=list)
 
 
-def check_store(repository: Checked) -> CheckReport:
+def check_store(repository: ManifestSource) -> CheckReport:
     """Read and verify all that the kept versions of a store refer to.
 
     The log, branches and tags, leases, the symbol index, manifests with their statistics, and all
@@ -116,7 +104,7 @@ def _all(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], None]]) -> None:
 class _Check:
     """One pass over a store; its steps are called in order."""
 
-    def __init__(self, repository: Checked) -> None:
+    def __init__(self, repository: ManifestSource) -> None:
         self._repository = repository
         self._objects = repository.objects
         self._versions = Versions(self._objects)

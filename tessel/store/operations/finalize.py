@@ -28,7 +28,6 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import describe_differences
-from tessel.store.history.changes import Edit
 from tessel.store.history.history import History
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 from tessel.store.manifest.table import SegmentTable
@@ -111,12 +110,8 @@ def _append(
     if target.schema != working.state.schema:
         ids = dict(target.column_ids)
         working.change_schema(target.schema, ids, target.next_column_id, "widen")
-    if not extents:
-        return
-    first, last = extents[0].first_time, extents[-1].last_time
-    touched = None if first is None or last is None else (first, last)
-    end = working.state.rows
-    working.splice([Edit(end, end, tuple(extents), touched, at_end=True)], "append")
+    if extents:
+        working.append(extents)
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tessel.expression.scalars import whole_number
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import evaluate_statistics
 from tessel.expression.text import parse
-from tessel.store.history.changes import Claim, Edit
+from tessel.store.history.changes import Claim
 from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.rebase import ReadRange
 from tessel.store.index_column import checked_order, index_integers
@@ -83,14 +83,7 @@ def append(stage: Stage, symbol: str, data: Any, *, evolve: Evolve = None) -> No
         tables = checked_order(tables, index, after=stage.last_time(working), hint=_APPEND_HINT)
     extents = stage.write_rows(incoming.state, tables)
     incoming.apply(working)
-    end = working.state.rows
-    edits = []
-    for extent in extents:
-        touched: TimeBounds | None = None
-        if extent.first_time is not None and extent.last_time is not None:
-            touched = extent.first_time, extent.last_time
-        edits.append(Edit(end, end, extents, touched, at_end=True))
-    working.splice(edits, "append")
+    working.append(extents)
 
 
 def update(

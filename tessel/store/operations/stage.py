@@ -1,9 +1,9 @@
 """What a transaction has done so far: its symbols, and what it has written for them.
 
 Rows written in a transaction are gathered, whatever their symbols, and extents refer to a manifest
-that is not there. :meth:`Stage.changes` lets :mod:`tessel.store.packing` decide which manifests
-there will be, and puts the true extents in. A transaction that reads its own rows before it ends
-has them written as they are by :meth:`Stage.flush`.
+that is not there. :meth:`Stage.changes` lets :mod:`tessel.store.manifest.packing` decide which
+manifests there will be, and puts the true extents in. A transaction that reads its own rows before
+it ends has them written as they are by :meth:`Stage.flush`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
+from tessel.store.manifest.packing.flush import Flush
+from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.manifest.piece import SegmentSource
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.names import check_symbol_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
-from tessel.store.packing.flush import Flush
-from tessel.store.packing.membership import SnapshotMembership
 from tessel.store.segment.packs import PackWriter
 from tessel.store.segment.writer import SegmentWriter, WrittenSlice
 
@@ -155,6 +155,12 @@ class Stage:
     ) -> tuple[ManifestEntry, ...]:
         """Write rows with the columns of a state; return the extent of them, if there are any."""
         return self.add_slices(state, self.write_segments(state, tables))
+
+    def written(self, state: SymbolState, tables: Iterable[pa.Table]) -> tuple[ManifestEntry, ...]:
+        """Write rows and their manifest; return the extent of them, if there are any."""
+        extents = self.write_rows(state, tables)
+        self.flush()
+        return tuple(dataclasses.replace(e, reference=self._known(e.reference)) for e in extents)
 
     def write_segments(self, state: SymbolState, tables: Iterable[pa.Table]) -> list[WrittenSlice]:
         """Write rows with the columns of a state as segments that are in no manifest yet."""

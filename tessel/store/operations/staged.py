@@ -10,10 +10,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
-
-import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
@@ -21,16 +19,11 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.frames import Frame, read_frame
 from tessel.store.history.documents import Fields
-from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
-from tessel.store.history.versions import Commit
+from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index, in_order
-from tessel.store.maintenance.leases import WriteSession
-from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.names import check_symbol_name, object_kind
-from tessel.store.objects.base import ObjectStore, put_all
+from tessel.store.operations.stage import Stage
 from tessel.store.segment.layout import assign_column_ids
-from tessel.store.segment.packs import PackWriter
-from tessel.store.segment.writer import SegmentWriter
 
 __all__ = ["StagedRows", "check_task", "stage_rows"]
 
@@ -169,9 +162,8 @@ def check_task(task: object) -> str:
 
 
 def stage_rows(
-    objects: ObjectStore,
+    stage: Stage,
     store: str,
-    base: Commit,
     symbol: str,
     data: Any,
     *,
@@ -183,20 +175,19 @@ def stage_rows(
     check_symbol_name(symbol)
     check_task(task_id)
     frame = read_frame(data)
-    before = base.snapshot.get(symbol)
+    before = stage.base.snapshot.get(symbol)
     index = _index(frame, index, before)
     check_index(frame.schema, index, sort=sort)
     state = _state(TableSchema(frame.schema, index), before)
-    session = WriteSession(objects)
     try:
         hint = "stage(…, sort=True) sorts the rows first"
         rows = in_order(frame.tables, index, sort=sort, hint=hint)
-        extents = _written(session, state, rows)
+        extents = stage.written(state, rows)
     finally:
-        session.close()
+        stage.session.close()
     state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
     attempt = secrets.token_hex(_ATTEMPT_BYTES)
-    return StagedRows(store, symbol, task_id, attempt, base.number, state)
+    return StagedRows(store, symbol, task_id, attempt, stage.base.number, state)
 
 
 def _index(frame: Frame, asked: str | None, before: SymbolState | None) -> str | None:
@@ -220,25 +211,3 @@ def _state(schema: TableSchema, before: SymbolState | None) -> SymbolState:
         first = before.next_column_id
     ids = assign_column_ids(schema, first)
     return SymbolState(secrets.randbits(63), schema, ids, first + len(ids))
-
-
-def _written(
-    session: WriteSession, state: SymbolState, tables: Iterable[pa.Table]
-) -> tuple[ManifestEntry, ...]:
-    pack = PackWriter(session)
-    slices = SegmentWriter(session, state.schema, state.column_ids, pack).write(tables)
-    if not slices:
-        return ()
-    pack.flush()
-    builder = ManifestBuilder()
-    builder.add_slices(state.id, slices, state.types)
-    data, reference = builder.finish()
-    put_all(session, [(reference.object, data)])
-    extent = ManifestEntry(
-        reference,
-        rows=sum(part.rows for part in slices),
-        segments=sum(len(part.segments) for part in slices),
-        first_time=slices[0].first_time,
-        last_time=slices[-1].last_time,
-    )
-    return (extent,)

@@ -13,11 +13,9 @@ from tessel.store.history.changes import (
     Change,
     Claim,
     Edit,
-    MetadataChange,
-    Rename,
+    NewColumns,
     Replacement,
-    SchemaChange,
-    Splice,
+    splice,
     spliced,
 )
 from tessel.store.history.committed_changes import KINDS, TimeBounds
@@ -106,7 +104,27 @@ class Working:
             return
         self._row_kinds.add(kind)
         self._claims.extend(claims)
-        self._splice_pieces(edits)
+
+        def go(piece: _Piece, edit: Edit) -> None:
+            if isinstance(piece, _BaseRows):
+                self._removed.append((piece.start, piece.stop, edit.touched))
+
+        self._pieces = splice(
+            self._pieces,
+            edits,
+            lambda edit: [_Added(extent, edit.at_end) for extent in edit.extents],
+            go,
+        )
+
+    def append(self, extents: Sequence[ManifestEntry]) -> None:
+        """Add rows at the end, wherever that is at the commit."""
+        end = self.state.rows
+        edits = []
+        if extents:
+            first, last = extents[0].first_time, extents[-1].last_time
+            touched = None if first is None or last is None else (first, last)
+            edits.append(Edit(end, end, tuple(extents), touched, at_end=True))
+        self.splice(edits, "append")
 
     def change_schema(
         self,
@@ -129,49 +147,31 @@ class Working:
         self.state = dataclasses.replace(self.state, metadata=metadata)
         self._metadata = True
 
-    def _splice_pieces(self, edits: Sequence[Edit]) -> None:
-        made: list[_Piece] = []
-        rest = self._pieces[::-1]
-        position = 0
-        for edit in edits:
-            for bound, keep in ((edit.start, True), (edit.stop, False)):
-                while position < bound:
-                    piece = rest.pop()
-                    taken = min(piece.rows, bound - position)
-                    if taken < piece.rows:
-                        rest.append(piece.part(taken, piece.rows))
-                    gone = piece.part(0, taken)
-                    position += taken
-                    if keep:
-                        made.append(gone)
-                    elif isinstance(gone, _BaseRows):
-                        self._removed.append((gone.start, gone.stop, edit.touched))
-            made.extend(_Added(extent, edit.at_end) for extent in edit.extents)
-        self._pieces = made + rest[::-1]
-
     # --- the change -----------------------------------------------------------------------------
 
     def change(self) -> Change | None:
         """Return what makes the symbol of its base; None for nothing."""
         if self.base is None or self.base_name is None:
             return Replacement(self.name, self.state)
-        name, symbol = self.base_name, self.base.id
-        parts: list[Splice | SchemaChange | MetadataChange | Rename] = []
-        if self._row_kinds:
-            kinds = tuple(kind for kind in KINDS if kind in self._row_kinds)
-            parts.append(Splice(name, symbol, kinds, self._edits(), tuple(self._claims)))
-        if self._schema_kinds:
-            state = self.state
-            kinds = tuple(kind for kind in KINDS if kind in self._schema_kinds)
-            ids = dict(state.column_ids)
-            parts.append(SchemaChange(name, symbol, kinds, state.schema, ids, state.next_column_id))
+        found = self._row_kinds | self._schema_kinds
         if self._metadata:
-            parts.append(MetadataChange(name, symbol, dict(self.state.metadata)))
-        if self.name != name:
-            parts.append(Rename(name, symbol, self.name))
-        if len(parts) > 1:
-            return Alteration(name, symbol, tuple(parts))
-        return parts[0] if parts else None
+            found.add("metadata")
+        if self.name != self.base_name:
+            found.add("rename")
+        if not found:
+            return None
+        state = self.state
+        columns = NewColumns(state.schema, dict(state.column_ids), state.next_column_id)
+        return Alteration(
+            self.base_name,
+            self.base.id,
+            tuple(kind for kind in KINDS if kind in found),
+            self._edits() if self._row_kinds else (),
+            tuple(self._claims) if self._row_kinds else (),
+            columns if self._schema_kinds else None,
+            dict(state.metadata) if self._metadata else None,
+            self.name if self.name != self.base_name else None,
+        )
 
     def _edits(self) -> tuple[Edit, ...]:
         """Return the edits that make the pieces of the base."""
