@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
@@ -55,12 +57,16 @@ class SourcePlan:
         For each unit of the first stage the positions of its segments in ``index``.
     absorbed
         The clauses that the index alone has answered: they are in no stage.
+    bindings
+        What the clauses of this plan bound to its rows before, and what was compiled of it; None
+        where nobody keeps that.
     """
 
     view: SymbolView
     index: SegmentIndex
     units: list[list[int]]
     absorbed: tuple[Clause, ...] = ()
+    bindings: Bindings | None = field(default=None, compare=False, repr=False)
 
     @property
     def schema(self) -> TableSchema:

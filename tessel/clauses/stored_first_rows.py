@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.stored_numbers import decimal_integers
-from tessel.expression.encoded import Number
+from tessel.expression.block_steps import UnboundProgram
+from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
 from tessel.lazy import dataclass
@@ -256,15 +257,19 @@ def _found(
     later: bool,
 ) -> NDArray[np.int64] | None:
     """Choose the best rows, page by page where pages are given, and tighten the threshold."""
-    opened = rows.open(ordering.by)
+
+    def plan(program: BlockProgram, select: int | None) -> _Plan | None:
+        key: _FloatKey | _IntegerKey | None = _float_key(program, ordering, rows.schema)
+        key = key or _integer_key(program, ordering, rows.schema)
+        return None if key is None else (key, select, program.program())
+
+    opened = rows.open(ordering.by, ("top-k", ordering), plan, exact=True)
     if opened is None:
         return None
-    key = _float_key(opened, ordering, rows.schema) or _integer_key(opened, ordering, rows.schema)
-    if key is None:
-        return None
+    key, select, unbound = opened.plan
     before = rows.first_place - opened.spans[0].start
     start = -(rows.first_row + before) if later else rows.first_row + before
-    program, ranges = opened.program.program(), _ranges(opened, ordering, key, parts, before)
+    program, ranges = opened.bound(unbound), _ranges(opened, ordering, key, parts, before)
     found: list[BestRows] = []
     for span in opened.spans:
         own = [each for each in ranges if span.start <= each[0] < span.stop]
@@ -274,7 +279,7 @@ def _found(
             span,
             program,
             own,
-            select=opened.select,
+            select=select,
             key=key.register,
             downwards=key.downwards,
             count=count,
@@ -297,7 +302,7 @@ def _found(
 
 
 def _ranges(
-    opened: OpenedBatch,
+    opened: OpenedBatch[_Plan],
     ordering: Ordering,
     key: _FloatKey | _IntegerKey,
     parts: Sequence[SelectedPage] | None,
@@ -375,48 +380,51 @@ class _IntegerKey:
         return (place if same else place - 2) * rest
 
 
-def _float_key(opened: OpenedBatch, ordering: Ordering, schema: TableSchema) -> _FloatKey | None:
+_Plan = tuple[_FloatKey | _IntegerKey, int | None, UnboundProgram]
+"""The key, the truth register of the selected rows, and the program that computes both."""
+
+
+def _float_key(program: BlockProgram, ordering: Ordering, schema: TableSchema) -> _FloatKey | None:
     """Return the key where it is one, of doubles that are no decimals of one scale."""
     if len(ordering.by) > 1:
         return None
     (name,) = ordering.by
     kind = schema.type_of(name)
-    if not is_numeric(kind) or decimal_integers(opened, name, kind) is not None:
+    if not is_numeric(kind) or decimal_integers(program, name, kind) is not None:
         return None
-    number = opened.program.number(name)
+    number = program.number(name)
     if number is None or number.known is not None or not number.is_float:
         return None
     return _FloatKey(number, ordering.descending[0])
 
 
 def _integer_key(
-    opened: OpenedBatch, ordering: Ordering, schema: TableSchema
+    program: BlockProgram, ordering: Ordering, schema: TableSchema
 ) -> _IntegerKey | None:
     parts: list[_Part] = []
     for name, downwards in zip(ordering.by, ordering.descending, strict=True):
-        part = _part(opened, name, schema, downwards)
+        part = _part(program, name, schema, downwards)
         if part is None:
             return None
         parts.append(part)
     if math.prod(part.span for part in parts) > _WIDEST:
         return None
-    combined = parts[0].number
+    combined = parts[0].number.register
     for part in parts[1:]:
-        combined = opened.program.combined(combined, part.span, part.number)
-    return _IntegerKey(parts, combined.register)
+        combined = program.combined(combined, part.span, part.number.register)
+    return _IntegerKey(parts, combined)
 
 
-def _part(opened: OpenedBatch, name: str, schema: TableSchema, downwards: bool) -> _Part | None:
+def _part(program: BlockProgram, name: str, schema: TableSchema, downwards: bool) -> _Part | None:
     kind = schema.type_of(name)
     if not is_numeric(kind):
         return None
-    decimal = decimal_integers(opened, name, kind)
-    number, places = (opened.program.number(name), 0) if decimal is None else decimal
+    decimal = decimal_integers(program, name, kind)
+    number, places = (program.number(name), 0) if decimal is None else decimal
     if number is None or number.known is not None or number.is_float:
         return None
     low, high = int(number.low), int(number.high)
     if high - low >= _WIDEST:
         return None
-    program = opened.program
     distance = program.mirrored(number) if downwards else program.shifted(number, -low)
     return _Part(distance, low, high, places, downwards)

@@ -10,8 +10,7 @@ import math
 
 import pyarrow as pa
 
-from tessel.expression.encoded import Number
-from tessel.store.manifest.opened_batch import OpenedBatch
+from tessel.expression.encoded import BlockProgram, Number
 
 __all__ = ["decimal_integers"]
 
@@ -20,14 +19,14 @@ _LARGEST_DECIMAL = 1 << 52
 
 
 def decimal_integers(
-    opened: OpenedBatch, name: str, kind: pa.DataType
+    program: BlockProgram, name: str, kind: pa.DataType
 ) -> tuple[Number, int] | None:
     """Return a column of decimals of one scale as what they are kept as, and its decimal places.
 
     Parameters
     ----------
-    opened
-        What has the column, or one that is the same.
+    program
+        Has the column, or one that is the same, with its very bounds.
     name
         The column.
     kind
@@ -38,19 +37,16 @@ def decimal_integers(
     tuple or None
         Integers in the order of the values, and how many places they have; None for other columns.
     """
-    place = opened.program.place(name)
-    if place is None or not pa.types.is_float64(kind):
+    column = program.column(name)
+    if column is None or not pa.types.is_float64(kind) or column.bounds is None:
         return None
-    column = opened.columns[place]
-    if column.exponents is None or column.bounds is None:
-        return None
-    places = int(column.exponents[0])
-    if places < 0 or (column.exponents != places).any():
+    places = column.places
+    if places is None:
         return None
     scale = 10**places
     low = math.floor(float(column.bounds[0]) * scale) - 1
     high = math.ceil(float(column.bounds[1]) * scale) + 1
     if max(-low, high) >= _LARGEST_DECIMAL:
         return None
-    known = opened.program.known([name])
-    return Number(False, opened.program.integers(name), low, high, known), places
+    known = program.known([name])
+    return Number(False, program.integers(name), low, high, known), places

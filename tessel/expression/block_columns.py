@@ -7,24 +7,106 @@ loaded before it is known in which form it is wanted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.expression.block_entries import Entries, OtherEntries
-from tessel.expression.block_steps import EXACT, GREATEST, LEAST, BlockSteps
+from tessel.expression.block_entries import Entries
+from tessel.expression.block_steps import (
+    EXACT,
+    GREATEST,
+    LEAST,
+    BlockSteps,
+    Operand,
+    Ranges,
+    UnboundProgram,
+)
 from tessel.kernels.decimal_bounds import DecimalBounds
-from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
+from tessel.kernels.program import RESIDUAL_SHIFT, Op
 from tessel.lazy import dataclass
 
-if TYPE_CHECKING:
-    from tessel.expression.protocols import ArithmeticColumn
+__all__ = ["BlockColumns", "ColumnForm", "Number", "Scaled", "Stored"]
 
-__all__ = ["BlockColumns", "Number", "Scaled", "Stored"]
+_FRACTION_BITS, _COARSE_BITS = 53, 4
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnForm:
+    """What programs depend on of a column whose values are stored as integers, or as codes.
+
+    Segments whose columns are of equal forms share programs.
+
+    Attributes
+    ----------
+    type
+        The type of the values.
+    entries
+        The values that the integers are codes of; None where they are the values.
+    exponents
+        The powers of ten, ascending, that pages of floats divide integers by. Negative for pages of
+        which integers do not say all values: they hold the bits of floats, or exceptions. None for
+        integers, which are the values themselves.
+    bounds
+        Numbers that no value is below or above; None where they are not known. Of decimals,
+        integers that no stored one is below or above.
+    has_missing
+        Whether some row may have no value: null, or NaN but for those in a dictionary.
+    """
+
+    type: pa.DataType
+    entries: Entries | None
+    exponents: tuple[int, ...] | None
+    bounds: tuple[Any, Any] | None
+    has_missing: bool = False
+
+    @property
+    def places(self) -> int | None:
+        """The one power of ten that all pages of floats are divided by; None for others."""
+        if self.exponents is None or len(self.exponents) > 1 or self.exponents[0] < 0:
+            return None
+        return self.exponents[0]
+
+    @property
+    def widened(self) -> ColumnForm:
+        """The form with bounds at powers of two, which columns with about such bounds share."""
+        if self.bounds is None:
+            return self
+        low, high = self.bounds
+        if self.exponents is None:
+            bounds: tuple[Any, Any] = -1 - _reach(-1 - low), _reach(high)
+        elif self.places is not None:
+            bounds = -_float_reach(-low), _float_reach(high)
+        else:  # of what are no decimals only the largest counts, and which sign there may be
+            most = _float_reach(max(-low, high))
+            bounds = -most if low < 0 else 0.0, most if high > 0 else 0.0
+        return ColumnForm(self.type, self.entries, self.exponents, bounds, self.has_missing)
+
+
+def _reach(most: int) -> int:
+    """Return the greatest integer of as many bits, so that none is above that is not above one."""
+    if most >= 0:
+        return (1 << most.bit_length()) - 1
+    return -1 - (1 << _coarse((-1 - most).bit_length() - 1)) if most < -1 else -1
+
+
+def _float_reach(most: float) -> float:
+    """Return the greatest float below the next power of two, which is not below one."""
+    if most == 0 or not math.isfinite(most):
+        return most
+    _, power = math.frexp(most)
+    if most < 0:
+        return math.ldexp(-1.0, _coarse(power - 1))
+    return math.ldexp(1 - 2.0**-_FRACTION_BITS, power)
+
+
+def _coarse(bits: int) -> int:
+    """Return fewer bits: how far all numbers are from 0 counts less than how large they may be."""
+    return bits // _COARSE_BITS * _COARSE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +175,7 @@ class Stored:
     """
 
     name: str
-    column: ArithmeticColumn
+    column: ColumnForm
     codes: Number | None = None
 
 
@@ -104,16 +186,15 @@ class BlockColumns:
     ----------
     columns
         The columns at hand, by name, in the order of their number.
-    pages
-        How many pages each column has.
     """
 
-    def __init__(self, columns: Mapping[str, ArithmeticColumn], pages: int) -> None:
-        self._names = list(columns)
+    def __init__(self, columns: Mapping[str, ColumnForm]) -> None:
+        self._columns = columns
+        self._places = {name: place for place, name in enumerate(columns)}
         self._values: dict[str, Any] = {
             name: Stored(name, column) for name, column in columns.items()
         }
-        self._steps = BlockSteps(pages)
+        self._steps = BlockSteps()
 
     def both(self, one: int | None, other: int | None) -> int | None:
         """Return the truth register of what two have in common; None is true everywhere."""
@@ -145,9 +226,13 @@ class BlockColumns:
     def place(self, name: str) -> int | None:
         """Return the number of a column that is stored, not computed; None for others."""
         value = self._values.get(name)
-        if not isinstance(value, Stored) or isinstance(value.column, OtherEntries):
+        if not isinstance(value, Stored) or value.column is not self._columns.get(value.name):
             return None
-        return self._names.index(value.name)
+        return self._places[value.name]
+
+    def column(self, name: str) -> ColumnForm | None:
+        """Return the form of a column that is stored, not computed; None for others."""
+        return None if self.place(name) is None else self._stored(name).column
 
     def integers(self, name: str, known: int | None = None) -> int:
         """Return the register of what a stored column is kept as, 0 where no value is known."""
@@ -163,7 +248,7 @@ class BlockColumns:
 
         0 where no value is known.
         """
-        place = self._names.index(self._stored(name).name)
+        place = self._places[self._stored(name).name]
         return self._steps.step(Op.RESIDUAL, self.integers(name, known), place, up)
 
     def scaled(self, name: str) -> Scaled | None:
@@ -235,7 +320,7 @@ class BlockColumns:
         ordered = entries.values.take(arrow_array(entries.order))
         return Number(False, register, 0, len(entries) - 1, self._known(value)), ordered
 
-    def chosen(self, register: int, known: int | None, otherwise: int) -> int:
+    def chosen(self, register: int, known: int | None, otherwise: int | Operand) -> int:
         """Return integers where a truth is true, another one elsewhere; None is true everywhere."""
         if known is None:
             return register
@@ -257,11 +342,14 @@ class BlockColumns:
         """Return the register of the rows, counted in the segment."""
         return self._steps.step(Op.ROW)
 
-    def combined(self, number: Number, factor: int, other: Number) -> Number:
-        """Return ``number * factor + other`` of integers that do not overflow."""
-        register = self._steps.step(Op.COMBINE, number.register, other.register, factor)
-        low, high = number.low * factor + other.low, number.high * factor + other.high
-        return Number(False, register, low, high, self.both(number.known, other.known))
+    def combined(self, register: int, factor: int | Operand, other: int) -> int:
+        """Return ``register * factor + other`` of integers that do not overflow."""
+        return self._steps.step(Op.COMBINE, register, other, factor)
+
+    def counted_from_least(self, name: str) -> int:
+        """Return how far integers of a stored column are above the least of the segment's."""
+        constant = self._steps.step(Op.INTEGER, c=Operand(self._places[self._stored(name).name]))
+        return self._steps.step(Op.INTEGER_ADD, self.integers(name), constant)
 
     def shifted(self, number: Number, by: int) -> Number:
         """Return integers with one number added; the sums have 64 bits, it may have one more."""
@@ -278,7 +366,7 @@ class BlockColumns:
         register = self._steps.step(Op.INTEGER_SUBTRACT, constant, number.register)
         return Number(False, register, 0, number.high - number.low, number.known)
 
-    def program(self) -> Program:
+    def program(self) -> UnboundProgram:
         """Return the program for all that was asked so far."""
         return self._steps.program()
 
@@ -293,7 +381,7 @@ class BlockColumns:
             return value.known if isinstance(value, Number) else None
         known = None if value.codes is None else value.codes.known
         if value.codes is None and value.column.has_missing:
-            known = self._steps.step(Op.PRESENT, self._names.index(value.name), int(nans))
+            known = self._steps.step(Op.PRESENT, self._places[value.name], int(nans))
         entries = value.column.entries
         if entries is not None and entries.known is not None:
             found = self._steps.table(self._integers(value), entries.known.view(np.uint8))
@@ -310,8 +398,7 @@ class BlockColumns:
             assert entries.numbers is not None  # it has bounds
             register = self._steps.lookup(register, entries.numbers[0])
         elif bounded.is_float:
-            place = self._names.index(stored.name)
-            register = self._steps.step(Op.DECIMAL, register, place)
+            register = self._steps.step(Op.DECIMAL, register, self._places[stored.name])
         known = self._known(stored)
         return Number(bounded.is_float, register, bounded.low, bounded.high, known)
 
@@ -337,8 +424,8 @@ class BlockColumns:
             if not LEAST <= low <= high <= GREATEST:
                 return None
             return Scaled(DecimalBounds.of_integers(int(low), int(high)), stored.name)
-        places = int(column.exponents[0])
-        if places < 0 or (column.exponents != places).any():
+        places = column.places
+        if places is None:
             return None
         bounds = DecimalBounds.of_decimals(places, float(low), float(high))
         return None if bounds is None else Scaled(bounds, stored.name)
@@ -356,7 +443,7 @@ class BlockColumns:
         return self._load(stored.name) if stored.codes is None else stored.codes.register
 
     def _load(self, name: str) -> int:
-        return self._steps.step(Op.LOAD, self._names.index(name))
+        return self._steps.step(Op.LOAD, self._places[name])
 
     def _float(self, number: Number, limit: int | None = None) -> int | None:
         """Return numbers as floats; None where integers above ``limit`` would be rounded."""
@@ -366,5 +453,5 @@ class BlockColumns:
             return None
         return self._steps.step(Op.FLOAT, number.register)
 
-    def _column_range(self, name: str, ranges: Any) -> int:
-        return self._steps.column_range(self._names.index(name), ranges)
+    def _column_range(self, name: str, ranges: Ranges) -> int:
+        return self._steps.column_range(self._places[name], ranges)

@@ -22,8 +22,7 @@ from tessel.expression.block_arithmetic import (
     finer_unit,
     plain_bound,
 )
-from tessel.expression.block_columns import Number, Stored
-from tessel.expression.block_entries import OtherEntries
+from tessel.expression.block_columns import ColumnForm, Number, Stored
 from tessel.expression.block_steps import EXACT, GREATEST, LEAST
 from tessel.expression.checking import NodeType
 from tessel.expression.leaves import Literal
@@ -138,10 +137,10 @@ class BlockComparisons(BlockArithmetic):
             left = loaded
         is_float = pa.types.is_floating(inputs[0])
         if isinstance(left, Stored) and left.column.exponents is not None:
-            exponents = left.column.exponents.tolist()
+            exponents = left.column.exponents
             if min(exponents) >= 0:
-                held = {e: scaled_range(asked, bound, e) for e in set(exponents)}
-                return self._column_range(left.name, [held[e] for e in exponents])
+                ranges = tuple((e, scaled_range(asked, bound, e)) for e in exponents)
+                return self._column_range(left.name, ranges)
         number = self._bounded(left) if isinstance(left, Stored) else left
         if number is None:
             return None
@@ -171,7 +170,7 @@ class BlockComparisons(BlockArithmetic):
             return None
         if compared.precision - compared.scale < kind.precision - kind.scale:
             return None  # a value may not fit, and says so
-        scaled = Fraction(bound) * Fraction(10) ** left.column.places
+        scaled = Fraction(bound) * Fraction(10) ** kind.scale
         return self._column_range(left.name, _integer_range(asked, scaled))
 
     def _with_number(
@@ -251,11 +250,11 @@ class BlockComparisons(BlockArithmetic):
         known = steps.range(found, (0, len(codes) - 1))
         register = self.chosen(found, known, 0)
         held = Number(False, register, 0, len(codes) - 1, self.both(number.known, known))
-        return Stored("", OtherEntries(codes, has_missing=True), held)
+        return Stored("", ColumnForm(codes.values.type, codes, None, None, True), held)
 
     def _text_equal(self, stored: Stored, text: str | bytes) -> int:
         data = text.encode() if isinstance(text, str) else text
-        return self._steps.text_equal(self._names.index(stored.name), data)
+        return self._steps.text_equal(self._places[stored.name], data)
 
 
 def _has_texts(stored: Stored) -> bool:
@@ -271,7 +270,7 @@ def _has_bits(value: Any) -> bool:
     if not isinstance(value, Stored) or value.column.entries is not None:
         return False
     exponents = value.column.exponents
-    return exponents is not None and bool(exponents.min() < 0)
+    return exponents is not None and min(exponents) < 0
 
 
 # --- thresholds as integers -----------------------------------------------------------------------

@@ -6,7 +6,8 @@ codes and its numbers are wanted, or the order of its texts: both are looked up 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,11 @@ import pyarrow.compute as pc
 from tessel.arrays import fill_null, numpy_array
 from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST
-from tessel.lazy import dataclass
 
-__all__ = ["Computed", "Entries", "OtherEntries"]
+__all__ = ["Computed", "Entries"]
+
+_MOST_SHARED_BYTES = 1 << 16
+"""Larger dictionaries are seldom those of two segments, and take long to compare."""
 
 _MOST_FUNCTIONS = 8
 """Of each dictionary; what they are is kept while the segment stays open."""
@@ -28,8 +31,8 @@ _MOST_FUNCTIONS = 8
 class Entries:
     """The entries of a dictionary.
 
-    What is known of them is found out when it is first asked for, and kept with them: a column of a
-    segment has one object while the segment stays open.
+    What is known of them is found out when it is first asked for, and kept with them: segments with
+    the same dictionary have one object while one of them stays open.
 
     Parameters
     ----------
@@ -40,11 +43,28 @@ class Entries:
     ----------
     values
         As given.
+    are_shared
+        Whether other segments with the same dictionary have this object.
     """
 
-    def __init__(self, values: pa.Array) -> None:
+    def __init__(self, values: pa.Array, *, are_shared: bool = False) -> None:
         self.values = values
+        self.are_shared = are_shared
         self._computed: dict[bytes, Computed] = {}
+
+    @classmethod
+    def shared(cls, values: pa.Array) -> Entries:
+        """Return the entries that others have, too, who hold the same small dictionary."""
+        buffers = values.buffers()
+        if sum(each.size for each in buffers if each is not None) > _MOST_SHARED_BYTES:
+            return cls(values)
+        # Bytes, not values: two zeros are equal.
+        held = (each if each is None else each.to_pybytes() for each in buffers)
+        key = values.type, len(values), values.offset, *held
+        found = _shared.get(key)
+        if found is None:
+            found = _shared[key] = cls(values, are_shared=True)
+        return found
 
     def computed(
         self, function: bytes, make: Callable[[pa.Array], pa.Array | None]
@@ -134,32 +154,11 @@ class Entries:
         return len(pc.unique(self.values)) == len(self)
 
 
+_shared: weakref.WeakValueDictionary[Hashable, Entries] = weakref.WeakValueDictionary()
+
+
 class Computed(NamedTuple):
     """What a function is of the entries of a dictionary, and of null."""
 
     entries: Entries
     of_null: pa.Scalar
-
-
-@dataclass(frozen=True, eq=False)
-class OtherEntries:
-    """A column of the codes of another, which are places of what is computed of its entries.
-
-    Attributes
-    ----------
-    entries
-        What is computed, an entry for each of the other column.
-    has_missing
-        Whether some row of the other column may have no value, and so has none here.
-    """
-
-    entries: Entries
-    has_missing: bool
-    exponents: None = None
-    bounds: None = None
-    places: int = 0
-
-    @property
-    def type(self) -> pa.DataType:
-        """The type of the entries."""
-        return self.entries.values.type

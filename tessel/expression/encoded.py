@@ -24,9 +24,9 @@ import pyarrow as pa
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import TesselError
 from tessel.expression.block_arithmetic import ARITHMETIC
-from tessel.expression.block_columns import Number, Stored
+from tessel.expression.block_columns import ColumnForm, Number, Stored
 from tessel.expression.block_comparisons import BlockComparisons, Truth, Wanted
-from tessel.expression.block_entries import Computed, OtherEntries
+from tessel.expression.block_entries import Computed
 from tessel.expression.block_steps import GREATEST
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
@@ -40,7 +40,6 @@ from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.operators.membership import IsIn, Lookup
-    from tessel.expression.protocols import ArithmeticColumn
 
 __all__ = ["BlockProgram", "Number", "Output"]
 
@@ -81,14 +80,10 @@ class BlockProgram(BlockComparisons):
         The columns at hand, by name, in the order of their number.
     schema
         Names and types that expressions see; the columns at hand are among them.
-    pages
-        How many pages each column has.
     """
 
-    def __init__(
-        self, columns: Mapping[str, ArithmeticColumn], schema: TableSchema, pages: int
-    ) -> None:
-        super().__init__(columns, pages)
+    def __init__(self, columns: Mapping[str, ColumnForm], schema: TableSchema) -> None:
+        super().__init__(columns)
         self._schema = schema
 
     # --- questions --------------------------------------------------------------------------------
@@ -242,7 +237,8 @@ class BlockProgram(BlockComparisons):
         value, (answers, of_null) = found
         if value.column.has_missing and of_null.is_valid:
             return None  # a row without a value has one then
-        return replace(value, column=OtherEntries(answers, value.column.has_missing))
+        kind, has_missing = answers.values.type, value.column.has_missing
+        return replace(value, column=ColumnForm(kind, answers, None, None, has_missing))
 
     def _dictionary(self, node: Expression) -> Stored | None:
         """Return the column of a dictionary that is all that an expression reads."""

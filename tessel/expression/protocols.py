@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from tessel.expression.block_entries import Entries
-
-__all__ = ["ArithmeticColumn", "ColumnFacts", "StatisticsView"]
+__all__ = ["ColumnFacts", "StatisticsView"]
 
 
 class ColumnFacts(Protocol):
@@ -54,38 +51,3 @@ class StatisticsView(Protocol):
 
     def facts(self, name: str) -> ColumnFacts:
         """Return what is known of a column that the schema has."""
-
-
-class ArithmeticColumn(Protocol):
-    """A column at rest whose values are integers, or places in a dictionary, as they are stored."""
-
-    @property
-    def entries(self) -> Entries | None:
-        """The values that the integers are places of; None where they are the values."""
-
-    @property
-    def exponents(self) -> npt.NDArray[np.int64] | None:
-        """By page, of float64, the power of ten that integers are divided by.
-
-        Negative for a page of which integers do not say all values: it holds the bits of floats, or
-        exceptions. None for a column of integers, which are the values themselves.
-        """
-
-    @property
-    def bounds(self) -> tuple[Any, Any] | None:
-        """Numbers that no value is below or above; None where they are not known.
-
-        Of decimals, integers that no stored one is below or above.
-        """
-
-    @property
-    def type(self) -> pa.DataType:
-        """The type of the values."""
-
-    @property
-    def places(self) -> int:
-        """The decimal places of integers that stand for values of a decimal type; else 0."""
-
-    @property
-    def has_missing(self) -> bool:
-        """Whether some row may have no value: null, or NaN but for those in a dictionary."""

@@ -68,8 +68,10 @@ class TableSchema:
 
     def type_of(self, name: str) -> pa.DataType:
         """Return the type of a column; an unknown name raises with the nearest match."""
-        self.require([name])
-        return self.arrow.field(name).type
+        at = self._place(name)
+        if at < 0:
+            self.require([name])
+        return self.arrow.field(at).type
 
     def require(self, names: Iterable[str], *, where: str | None = None) -> None:
         """Raise ``ColumnNotFoundError`` for the first of ``names`` that is not a column."""

@@ -13,6 +13,7 @@ What a kernel may say, and how its loops become fast, is in ``docs/compiled-kern
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -156,7 +157,7 @@ class Kernel:
             "_entries": by_letters,
             "_refuse": self._refuse,
             "_ndarray": np.ndarray,
-            "_address": library.address_of,
+            "_read_address": ctypes.c_void_p.from_address,
             **{f"_type_{name}": dtype for name, dtype in TYPES.items()},
         }
         exec(compile(source, f"<call of {self.name}>", "exec"), names)
@@ -235,7 +236,8 @@ def _checking_source(kernel: Kernel, letters: Sequence[str]) -> Iterator[str]:
         yield f"    if _entry is None: _refuse({first!r}, {', '.join(typed.values())})"
     lengths = [f"_of_{dim}" for dim in kernel.dims]
     values = [
-        each.name if each.dims is None else f"_address({each.name})" for each in kernel.arguments
+        each.name if each.dims is None else library.ADDRESS.format(each.name)
+        for each in kernel.arguments
     ]
     yield f"    return _entry({', '.join([*lengths, *values])})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ from tessel.kernels.fields import (
     started,
 )
 from tessel.kernels.group_loop import ZERO_REGISTER, add_groups
-from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.kernels.program import Program
 from tessel.lazy import dataclass
 
 __all__ = ["GroupSums", "group_sums"]
@@ -31,6 +32,7 @@ _WORD = 64
 _REGISTERS_A_SLOT = 2
 _WORDS_A_LINE = 3
 _LANE_BITS = 2
+_SPARE_REGISTERS = 4
 _MOST_SPREAD = 1 << 8
 """Rows of more groups seldom follow one of their own, and their sums would leave the cache."""
 
@@ -94,15 +96,15 @@ def group_sums(
         None where floats reach over more bits than two limbs hold, or are not finite, and where a
         number is no group: page tables that say otherwise are forged.
     """
-    if any(each.is_too_large for each in fields):
-        return None
     # With many groups, bringing the sums of a chunk together costs more than a short chunk.
     chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), MOST_CHUNK_BITS)
     limb_bits = 62 - chunk_bits
-    held = FieldRegisters.of(fields, program.integers, limb_bits)
-    integers, floats, truths = program.registers(2 * len(fields) + 4)
+    laid = _laid_out(tuple(fields), program.integers, chunk_bits)
+    if laid is None:
+        return None
+    held, slots = laid
+    integers, floats, truths = program.registers(2 * len(fields) + _SPARE_REGISTERS)
     integers[:] = 0
-    slots = _Slots.of(held, chunk_bits, len(integers) // BLOCK_ROWS + ZERO_REGISTER)
     first_row = np.full(groups, -1, np.int64)
     last_row = np.full(groups + 1 if last else 0, -1, np.int64)
     low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
@@ -144,6 +146,21 @@ def group_sums(
     summed = field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits)
     results = field_results(fields, iter(summed), best[:, :-1], best_floats[:, :-1], 1 << lane_bits)
     return GroupSums(counts, first_row, last_row[:groups] if last else None, results)
+
+
+@functools.lru_cache(maxsize=64)
+def _laid_out(
+    fields: tuple[SumField, ...], registers: int, chunk_bits: int
+) -> tuple[FieldRegisters, _Slots] | None:
+    """Return how fields lie behind so many registers, alike in all segments; None where too large.
+
+    A few are kept, for the segments that follow.
+    """
+    if any(each.is_too_large for each in fields):
+        return None
+    held = FieldRegisters.of(fields, registers, 62 - chunk_bits)
+    zero = registers + 2 * len(fields) + _SPARE_REGISTERS + ZERO_REGISTER
+    return held, _Slots.of(held, chunk_bits, zero)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "address_of",
+    "ADDRESS",
     "chosen_form",
     "digest",
     "function",
@@ -79,20 +79,21 @@ def using_form(form: str) -> Iterator[None]:
         _form.reset(token)
 
 
-def _find_address_of() -> Callable[[np.ndarray[Any, Any]], int]:
-    """Return the function that gives the address of an array's first number.
+def _address_source() -> str:
+    """Return source for the address of an array's first number, with the array to be put in.
 
     ``array.ctypes.data`` takes longer than many a kernel on few rows. CPython's numpy has had the
     address behind the header of the array object since its first version; it is used where that is
     so for an array that is asked both ways.
     """
-    tried, at, read = np.empty(1), object.__basicsize__, ctypes.c_void_p.from_address
-    if read(id(tried) + at).value == tried.ctypes.data:
-        return lambda array: read(id(array) + at).value or 0
-    return lambda array: array.ctypes.data
+    tried, at = np.empty(1), object.__basicsize__
+    if ctypes.c_void_p.from_address(id(tried) + at).value == tried.ctypes.data:
+        return f"_read_address(id({{}}) + {at}).value"
+    return "{}.ctypes.data"
 
 
-address_of = _find_address_of()
+ADDRESS = _address_source()
+"""Source for the address of an array; ``_read_address`` is of :mod:`ctypes`."""
 
 
 def digest() -> str:

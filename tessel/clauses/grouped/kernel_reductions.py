@@ -39,6 +39,7 @@ from tessel.clauses.grouped.reductions import (
 )
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
+from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.fields import FieldKind, FieldResult, SumField
 from tessel.lazy import dataclass
@@ -72,7 +73,7 @@ def _reducible(each: NamedAggregate) -> FromReductions:
 
 @dataclass(frozen=True, eq=False)
 class KernelReductions:
-    """The reductions that some aggregates need, as planned for one segment.
+    """The reductions that some aggregates need, for all segments that share a program.
 
     Attributes
     ----------
@@ -94,16 +95,22 @@ class KernelReductions:
     _columns: Mapping[tuple[str, ...], ReducedColumns]
     _ends: Mapping[ReductionKey, SumField]
     _aggregates: Sequence[NamedAggregate]
-    _opened: OpenedBatch
-    _schema: TableSchema
+    _rows: Mapping[str, tuple[int, pa.DataType]]
 
     def found(
-        self, found: Sequence[FieldResult], counts: Integers, first: Integers, last: Integers | None
-    ) -> GroupReductions | None:
-        """Return the reductions of some groups; None where single rows must be decoded.
+        self,
+        opened: OpenedBatch[Any],
+        found: Sequence[FieldResult],
+        counts: Integers,
+        first: Integers,
+        last: Integers | None,
+    ) -> GroupReductions:
+        """Return the reductions of some groups.
 
         Parameters
         ----------
+        opened
+            The segment.
         found
             The result of each field, one entry a group.
         counts
@@ -134,9 +141,9 @@ class KernelReductions:
                 key, rows = (each.inputs, which), first if which == "first" else last
                 if key in self._ends:
                     rows = cast(Integers, by_field[self._ends[key]])
-                values = self._row(each.inputs[0], rows)
-                if values is None:
-                    return None
+                assert rows is not None  # it was planned for
+                place, kind = self._rows[each.inputs[0]]
+                values = typed_values(opened.values_at(place, rows), kind)
                 ends[key] = of_some(values, numbers_of(parts[each.inputs, _COUNT]))
         return GroupReductions(counts, parts, ends)
 
@@ -166,25 +173,19 @@ class KernelReductions:
             states += _reducible(each).partial_of_reductions(counts[each.inputs], reductions)
         return states
 
-    def _row(self, name: str, rows: Integers | None) -> pa.Array | None:
-        assert rows is not None  # it was planned for
-        found = self._opened.values_at(name, rows)
-        kind = plain_type(self._schema.type_of(name))
-        return None if found is None else typed_values(found, kind)
-
 
 def plan_reductions(
-    opened: OpenedBatch,
+    program: BlockProgram,
     aggregates: Sequence[NamedAggregate],
     schema: TableSchema,
     among: int | None = None,
 ) -> KernelReductions | None:
-    """Plan the reductions of some aggregates on one segment; None where kernels cannot do them.
+    """Plan the reductions of some aggregates; None where kernels cannot do them.
 
     Parameters
     ----------
-    opened
-        The batch, with all columns of the aggregates.
+    program
+        Has all columns of the aggregates.
     aggregates
         All of them reducible.
     schema
@@ -196,29 +197,34 @@ def plan_reductions(
     planned: dict[ReductionKey, Reduction] = {}
     columns: dict[tuple[str, ...], ReducedColumns] = {}
     ends: dict[ReductionKey, SumField] = {}
+    rows_of: dict[str, tuple[int, pa.DataType]] = {}
     needs_last = needs_ends = False
     if among is not None:
-        columns[()] = _columns(opened, (), among)
+        columns[()] = _columns(program, (), among)
     for each in aggregates:
-        if not all(opened.program.has_integers(name) for name in each.inputs):
+        if not all(program.has_integers(name) for name in each.inputs):
             return None
         if each.inputs not in columns:
-            columns[each.inputs] = _columns(opened, each.inputs, among)
+            columns[each.inputs] = _columns(program, each.inputs, among)
         own = columns[each.inputs]
         for which in _reducible(each).reductions:
             key = each.inputs, which
             if which in _ENDS:
+                place = program.place(each.inputs[0])
+                if place is None:
+                    return None  # single rows have to be decoded
+                rows_of[each.inputs[0]] = place, plain_type(schema.type_of(each.inputs[0]))
                 needs_ends |= own.known is None
                 needs_last |= own.known is None and which == "last"
                 if own.known is not None:
-                    ends[key] = _end(opened, own.known, _ENDS_OF_ROWS[which])
+                    ends[key] = _end(program, own.known, _ENDS_OF_ROWS[which])
                 continue
             if key in planned:
                 continue
             kinds = [plain_type(schema.type_of(name)) for name in each.inputs]
             if not all(is_reducible(which, kind) for kind in kinds):
                 return None
-            found = MAKERS[which](opened, own, schema)
+            found = MAKERS[which](program, own, schema)
             if found is None:
                 return None
             planned[key] = found
@@ -235,20 +241,19 @@ def plan_reductions(
         columns,
         ends,
         aggregates,
-        opened,
-        schema,
+        rows_of,
     )
 
 
-def _columns(opened: OpenedBatch, names: tuple[str, ...], among: int | None) -> ReducedColumns:
-    known = opened.program.both(among, opened.program.known(names))
-    count = None if known is None else SumField.of_integers(opened.program.ones(known), 1)
+def _columns(program: BlockProgram, names: tuple[str, ...], among: int | None) -> ReducedColumns:
+    known = program.both(among, program.known(names))
+    count = None if known is None else SumField.of_integers(program.ones(known), 1)
     return ReducedColumns(names, known, count)
 
 
-def _end(opened: OpenedBatch, known: int, kind: FieldKind) -> SumField:
+def _end(program: BlockProgram, known: int, kind: FieldKind) -> SumField:
     """Return the field that finds the first or the last row with a value."""
-    return SumField(kind, opened.program.chosen(opened.program.rows(), known, WORST[kind]))
+    return SumField(kind, program.chosen(program.rows(), known, WORST[kind]))
 
 
 def numbers_of(parts: ReducedParts) -> Integers:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.clauses.grouped.group_reductions import ReducedParts
 from tessel.clauses.values import is_temporal, plain_type
-from tessel.expression.encoded import Number
+from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.exact_sums import ExactSums
@@ -31,7 +31,6 @@ from tessel.kernels.fields import (
     SumField,
 )
 from tessel.lazy import dataclass
-from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [
     "MAKERS",
@@ -130,18 +129,20 @@ def is_numeric(kind: pa.DataType) -> bool:
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sum(opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
+def _sum(program: BlockProgram, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
     """Plan the sum of the first column."""
-    return _sum_of(opened, columns.names[0], columns.known)
+    return _sum_of(program, columns.names[0], columns.known)
 
 
-def _weights(opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
+def _weights(
+    program: BlockProgram, columns: ReducedColumns, schema: TableSchema
+) -> Reduction | None:
     """Plan the sum of the second column."""
-    return _sum_of(opened, columns.names[1], columns.known)
+    return _sum_of(program, columns.names[1], columns.known)
 
 
-def _sum_of(opened: OpenedBatch, name: str, known: int | None) -> Reduction | None:
-    found = _summed(opened, name, known)
+def _sum_of(program: BlockProgram, name: str, known: int | None) -> Reduction | None:
+    found = _summed(program, name, known)
     return None if found is None else Reduction(*found, _exact_sums)
 
 
@@ -150,18 +151,18 @@ def _exact_sums(parts: ReducedParts, counts: Integers) -> ExactSums:
 
 
 def _products(
-    opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema
+    program: BlockProgram, columns: ReducedColumns, schema: TableSchema
 ) -> Reduction | None:
     """Plan the sum of the products of two columns, or of the squares of one."""
     first, second, known = columns.names[0], columns.names[-1], columns.known
-    one, other = opened.program.number(first), opened.program.number(second)
+    one, other = program.number(first), program.number(second)
     if one is None or other is None:
         return None
     largest = _largest(one) * _largest(other)
     if not one.is_float and not other.is_float and largest < _LARGEST_PRODUCT:
-        whole = SumField.of_integers(opened.program.whole_product(one, other, known), int(largest))
+        whole = SumField.of_integers(program.whole_product(one, other, known), int(largest))
         return Reduction((whole,), _only, _exact_sums)
-    made = opened.program.product(one, other, known)
+    made = program.product(one, other, known)
     if made is None or not np.isfinite(float(largest)):
         return None
     product, error = made
@@ -173,10 +174,10 @@ def _products(
     # A tiny double would have a product below all doubles: its own limbs would tell.
     guards = [
         SumField.of_floats(
-            opened.program.chosen_float(number.register, known, 0.0), float(_largest(number))
+            program.chosen_float(number.register, known, 0.0), float(_largest(number))
         )
         for name, number in dict(zip((first, second), (one, other), strict=True)).items()
-        if number.is_float and _decimal_sum(opened, name) is None
+        if number.is_float and _decimal_sum(program, name) is None
     ]
 
     def sums(results: list[FieldResult]) -> dict[int, Integers]:
@@ -194,13 +195,13 @@ def _only(results: list[FieldResult]) -> Mapping[int, Integers]:
 
 
 def _summed(
-    opened: OpenedBatch, name: str, known: int | None
+    program: BlockProgram, name: str, known: int | None
 ) -> tuple[tuple[SumField, ...], Callable[[list[FieldResult]], Mapping[int, Integers]]] | None:
     """Return the fields that sum a column, and what turns their results into sums by bit position.
 
     Rows that are not ``known`` add nothing.
     """
-    decimal, program = _decimal_sum(opened, name), opened.program
+    decimal = _decimal_sum(program, name)
     if decimal is not None:
         integers = program.integers(name, known)
         residuals = program.residuals(name, decimal.up, known) if decimal.places else None
@@ -228,12 +229,12 @@ def _summed(
     return (field,), _only
 
 
-def _decimal_sum(opened: OpenedBatch, name: str) -> DecimalSum | None:
+def _decimal_sum(program: BlockProgram, name: str) -> DecimalSum | None:
     """Return how a column of scaled decimals is summed; None for a column with other pages."""
-    place = opened.program.place(name)
-    if place is None or opened.columns[place].exponents is None:
+    column = program.column(name)
+    if column is None or column.exponents is None:
         return None
-    scaled = opened.program.scaled(name)
+    scaled = program.scaled(name)
     return None if scaled is None else DecimalSum.of(scaled.bounds)
 
 
@@ -244,18 +245,18 @@ def _largest(number: Number) -> Any:
 # --- extremes -------------------------------------------------------------------------------------
 
 
-def _least(opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
-    return _extreme(opened, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
+def _least(program: BlockProgram, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
+    return _extreme(program, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
 
 
 def _greatest(
-    opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema
+    program: BlockProgram, columns: ReducedColumns, schema: TableSchema
 ) -> Reduction | None:
-    return _extreme(opened, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
+    return _extreme(program, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
 
 
 def _extreme(
-    opened: OpenedBatch,
+    program: BlockProgram,
     columns: ReducedColumns,
     schema: TableSchema,
     of_integers: FieldKind,
@@ -265,16 +266,14 @@ def _extreme(
 
     Rows that are not known have what every value is better than.
     """
-    (name,), known, program = columns.names, columns.known, opened.program
+    (name,), known = columns.names, columns.known
     kind, worst = plain_type(schema.type_of(name)), WORST[of_integers]
     if pa.types.is_string(kind):
-        return _extreme_text(opened, columns, of_integers)
-    place = program.place(name)
-    if place is not None:
-        exponents = opened.columns[place].exponents
-        if exponents is not None and exponents.min() == exponents.max() >= 0:
-            field = SumField(of_integers, program.chosen(program.integers(name), known, worst))
-            return _extremes(field, kind, float(10 ** int(exponents[0])))
+        return _extreme_text(program, columns, of_integers)
+    column = program.column(name)
+    if column is not None and column.places is not None:
+        field = SumField(of_integers, program.chosen(program.integers(name), known, worst))
+        return _extremes(field, kind, float(10**column.places))
     number = program.number(name)
     if number is None:
         return None
@@ -287,15 +286,15 @@ def _extreme(
 
 
 def _extreme_text(
-    opened: OpenedBatch, columns: ReducedColumns, of_integers: FieldKind
+    program: BlockProgram, columns: ReducedColumns, of_integers: FieldKind
 ) -> Reduction | None:
     """Plan the extreme of texts, which is that of their ranks in the sorted dictionary."""
-    ranked = opened.program.ranks(columns.names[0])
+    ranked = program.ranks(columns.names[0])
     if ranked is None:
         return None
     number, entries = ranked
     worst = WORST[of_integers]
-    field = SumField(of_integers, opened.program.chosen(number.register, columns.known, worst))
+    field = SumField(of_integers, program.chosen(number.register, columns.known, worst))
     return Reduction(
         (field,), lambda results: {}, lambda found, counts: None, EXTREMES[of_integers], entries
     )
@@ -332,7 +331,7 @@ def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-MAKERS: dict[str, Callable[[OpenedBatch, ReducedColumns, TableSchema], Reduction | None]] = {
+MAKERS: dict[str, Callable[[BlockProgram, ReducedColumns, TableSchema], Reduction | None]] = {
     "greatest": _greatest,
     "least": _least,
     "products": _products,

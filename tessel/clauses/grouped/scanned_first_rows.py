@@ -13,13 +13,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.stored_keys import few_groups, key_values
+from tessel.clauses.grouped.stored_keys import (
+    PlannedGroups,
+    key_values,
+    planned_groups,
+)
+from tessel.expression.block_steps import UnboundProgram
+from tessel.expression.encoded import BlockProgram
 from tessel.kernels.first_of_groups import first_of_groups
 from tessel.store.manifest.batch import Batch
 
 __all__ = ["SeenKeys", "scanned_first_rows"]
 
 Rows = NDArray[np.int64]
+
+_Plan = tuple[PlannedGroups, UnboundProgram]
+"""How rows are numbered, and the program that computes it."""
 
 _MOST_SEEN = 1 << 16
 _MOST_CHECKED = 1 << 12
@@ -86,14 +95,19 @@ def scanned_first_rows(rows: Batch, keys: Sequence[str], seen: SeenKeys) -> Rows
         int64, ascending: places of ``rows``. None where the groups need values, or are about as
         many as rows.
     """
-    opened = rows.open(keys)
-    grouped = None if opened is None else few_groups(opened, keys, rows.schema, drop_missing=False)
+
+    def plan(program: BlockProgram, select: int | None) -> _Plan | None:
+        planned = planned_groups(program, select, keys, rows.schema, drop_missing=False)
+        return None if planned is None else (planned, program.program())
+
+    opened = rows.open(keys, "first rows", plan, exact=not rows.bindings.are_stored(keys))
+    grouped = None if opened is None else opened.plan[0].few(opened)
     if opened is None or grouped is None:
         return None
     assert grouped.register is not None  # there are keys
     first = first_of_groups(
         opened.spans,
-        opened.program.program(),
+        opened.bound(opened.plan[1]),
         select=grouped.select,
         group=grouped.register,
         groups=grouped.groups,

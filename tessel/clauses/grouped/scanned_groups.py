@@ -15,12 +15,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.grouped.group_reductions import of_groups, reduced_slices, without_zeros
-from tessel.clauses.grouped.kernel_reductions import all_reducible, plan_reductions
+from tessel.clauses.grouped.kernel_reductions import (
+    KernelReductions,
+    all_reducible,
+    plan_reductions,
+)
 from tessel.clauses.grouped.stored_groups import StoredGroups, StoredParts
-from tessel.clauses.grouped.stored_keys import NumberedGroups, numbered_groups
+from tessel.clauses.grouped.stored_keys import (
+    NumberedGroups,
+    PlannedGroups,
+    planned_groups,
+)
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels.fields import SumField
+from tessel.expression.block_steps import UnboundProgram
+from tessel.expression.encoded import BlockProgram
 from tessel.kernels.group_sums import GroupSums, group_sums
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
@@ -71,34 +81,41 @@ def _reduced(
 ) -> StoredGroups | None:
     schema = rows.schema
     inputs = [name for each in aggregates for name in each.inputs]
-    opened = rows.open([*keys, *inputs])
-    if opened is None:
+
+    def plan(program: BlockProgram, select: int | None) -> _Plan | None:
+        groups = planned_groups(program, select, keys, schema, drop_missing=drop_missing)
+        reductions = plan_reductions(program, aggregates, schema)
+        if groups is None or reductions is None:
+            return None
+        return _Plan(groups, reductions, program.program(), program.rows(), program.program())
+
+    question = "groups", len(keys), drop_missing, *map(id, aggregates)
+    opened = rows.open([*keys, *inputs], question, plan, exact=not rows.bindings.are_stored(keys))
+    grouped = None if opened is None else opened.plan.groups.bound(opened)
+    if opened is None or grouped is None:
         return None
-    grouped = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
-    reductions = plan_reductions(opened, aggregates, schema)
-    if grouped is None or reductions is None:
-        return None
+    reductions = opened.plan.reductions
     if grouped.are_few:
         first = by_appearance or reductions.needs_ends
-        found = _few(opened, grouped, reductions.fields, first=first, last=reductions.needs_last)
+        found = _few(opened, grouped, first=first, last=reductions.needs_last)
     else:
         from tessel.clauses.grouped.sparse_keys import sums_of_sparse_keys
 
         assert grouped.register is not None  # one group is few
+        ends = reductions.needs_ends
         found = sums_of_sparse_keys(
             opened,
+            opened.bound(opened.plan.with_rows if ends else opened.plan.program),
             select=grouped.select,
             cell=grouped.register,
             cells=grouped.groups,
             fields=reductions.fields,
-            ends=reductions.needs_ends,
+            row=opened.plan.row if ends else None,
         )
     if found is None:
         return None
     numbers, sums = found
-    made = reductions.found(sums.results, sums.counts, sums.first_row, sums.last_row)
-    if made is None:
-        return None
+    made = reductions.found(opened, sums.results, sums.counts, sums.first_row, sums.last_row)
     return StoredGroups(
         tuple(keys),
         tuple(aggregates),
@@ -110,10 +127,28 @@ def _reduced(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is computed of rows that are grouped.
+
+    Attributes
+    ----------
+    program
+        Computes the numbers of groups and the fields of reductions.
+    row, with_rows
+        The register of the rows, and a program that computes these, too.
+    """
+
+    groups: PlannedGroups
+    reductions: KernelReductions
+    program: UnboundProgram
+    row: int
+    with_rows: UnboundProgram
+
+
 def _few(
-    opened: OpenedBatch,
+    opened: OpenedBatch[_Plan],
     grouped: NumberedGroups,
-    fields: Sequence[SumField],
     *,
     first: bool,
     last: bool,
@@ -121,11 +156,11 @@ def _few(
     """Add up fields in a line of sums for every number that there can be."""
     found = group_sums(
         opened.spans,
-        opened.program.program(),
+        opened.bound(opened.plan.program),
         select=grouped.select,
         group=grouped.register,
         groups=grouped.groups,
-        fields=fields,
+        fields=opened.plan.reductions.fields,
         first=first,
         last=last,
     )

@@ -16,10 +16,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets.base import Bucketer
-from tessel.clauses.grouped.kernel_reductions import all_reducible, plan_reductions
+from tessel.clauses.grouped.kernel_reductions import (
+    KernelReductions,
+    all_reducible,
+    plan_reductions,
+)
 from tessel.clauses.grouped.scanned_runs import stored_runs
-from tessel.clauses.grouped.stored_keys import few_groups, key_values
+from tessel.clauses.grouped.stored_keys import (
+    PlannedGroups,
+    key_values,
+    planned_groups,
+)
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.expression.block_steps import UnboundProgram
+from tessel.expression.encoded import BlockProgram
 from tessel.kernels.fields import FieldResult
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.store.manifest.batch import Batch
@@ -27,6 +37,9 @@ from tessel.store.manifest.batch import Batch
 __all__ = ["scanned_keyed_runs"]
 
 Integers = NDArray[np.int64]
+
+_Plan = tuple[int, PlannedGroups, KernelReductions, UnboundProgram]
+"""The number of the column of the index, how rows are numbered, reductions, and the program."""
 
 _ROWS_A_GROUP = 2
 """Shorter runs, for each of their groups, cost more to clear and to look through than to add up."""
@@ -63,19 +76,32 @@ def scanned_keyed_runs(
     if schema.index is None or not all_reducible(aggregates):
         return None
     inputs = [name for each in aggregates for name in each.inputs]
-    opened = rows.open([schema.index, *keys, *inputs])
+    index = schema.index
+
+    def plan(program: BlockProgram, select: int | None) -> _Plan | None:
+        place = program.place(index)
+        planned = planned_groups(program, select, keys, schema, drop_missing=drop_missing)
+        reductions = plan_reductions(program, aggregates, schema)
+        if place is None or planned is None or reductions is None:
+            return None
+        return place, planned, reductions, program.program()
+
+    question = "keyed runs", len(keys), drop_missing, *map(id, aggregates)
+    opened = rows.open(
+        [index, *keys, *inputs], question, plan, exact=not rows.bindings.are_stored(keys)
+    )
     if opened is None or len(opened.spans) != 1:
         return None
-    runs = stored_runs(opened, opened.spans[0], schema.index, bucketer)
-    grouped = few_groups(opened, keys, schema, drop_missing=drop_missing)
-    reductions = plan_reductions(opened, aggregates, schema)
-    if runs is None or grouped is None or reductions is None:
+    place, planned, reductions, unbound = opened.plan
+    runs = stored_runs(opened, opened.spans[0], place, bucketer)
+    grouped = planned.few(opened)
+    if runs is None or grouped is None:
         return None
     numbers, starts = runs
     groups = grouped.groups
     if len(numbers) * groups * _ROWS_A_GROUP > opened.rows:
         return None
-    span, program = opened.spans[0], opened.program.program()
+    span, program = opened.spans[0], opened.bound(unbound)
     found: list[GroupSums] = []
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), span.stop], strict=True):
         run = group_sums(
@@ -98,9 +124,7 @@ def scanned_keyed_runs(
     last = None
     if reductions.needs_last:
         last = np.concatenate([cast(Integers, run.last_row) for run in found])[order]
-    made = reductions.found(joined, counts[order], first[order], last)
-    if made is None:
-        return None
+    made = reductions.found(opened, joined, counts[order], first[order], last)
     run_of, codes = np.divmod(order, groups)
     return numbers[run_of], key_values(grouped.keys, codes), reductions.states(made)
 

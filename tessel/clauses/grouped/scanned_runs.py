@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from tessel.clauses.grouped.kernel_reductions import (
     plan_reductions,
 )
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.expression.block_steps import UnboundProgram
+from tessel.expression.encoded import BlockProgram
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.run_sums import run_sums
 from tessel.kernels.search_rows import search_rows
@@ -41,6 +44,9 @@ _LEAST_ROWS_A_BUCKET = 16
 """Shorter buckets are found by looking at every row."""
 
 Integers = NDArray[np.int64]
+
+_Plan = tuple[int, KernelReductions, UnboundProgram]
+"""The number of the column of the index, the reductions, and the program for their fields."""
 
 
 def scanned_runs(
@@ -83,16 +89,23 @@ def _reduced(
     if schema.index is None:
         return None
     inputs = [name for each in aggregates for name in each.inputs]
-    opened = rows.open([schema.index, *inputs])
+    index = schema.index
+
+    def plan(program: BlockProgram, select: int | None) -> _Plan | None:
+        place = program.place(index)
+        reductions = plan_reductions(program, aggregates, schema, select)
+        if place is None or reductions is None:
+            return None
+        return place, reductions, program.program()
+
+    opened = rows.open([index, *inputs], ("runs", *map(id, aggregates)), plan)
     if opened is None or len(opened.spans) > MOST_JOINED:
         return None
-    reductions = plan_reductions(opened, aggregates, schema, opened.select)
-    if reductions is None:
-        return None
-    program = opened.program.program()
+    place, reductions, unbound = opened.plan
+    program = opened.bound(unbound)
     made: list[tuple[KernelReductions, Integers, GroupReductions]] = []
     for span in opened.spans:
-        runs = stored_runs(opened, span, schema.index, bucketer)
+        runs = stored_runs(opened, span, place, bucketer)
         if runs is None:
             return None
         numbers, starts = runs
@@ -108,20 +121,20 @@ def _reduced(
             numbers, starts, stops, counts = (
                 each[held] for each in (numbers, starts, stops, counts)
             )
-        groups = reductions.found(found, counts, starts, stops - 1)
-        if groups is None:
-            return None
+        groups = reductions.found(opened, found, counts, starts, stops - 1)
         made.append((reductions, numbers, groups))
     return made
 
 
 def stored_runs(
-    opened: OpenedBatch, span: StoredBlocks, index: str, bucketer: Bucketer
+    opened: OpenedBatch[Any], span: StoredBlocks, place: int, bucketer: Bucketer
 ) -> tuple[Integers, Integers] | None:
-    """Return the time buckets of a span of rows, and the row of the segment where each begins."""
-    place = opened.program.place(index)
-    ends = opened.values_at(index, np.array([span.start, span.stop - 1]))
-    if place is None or ends is None or not pa.types.is_int64(ends.type):
+    """Return the time buckets of a span of rows, and the row of the segment where each begins.
+
+    ``place`` is the number of the column of the index. None where buckets are too short.
+    """
+    ends = opened.values_at(place, np.array([span.start, span.stop - 1]))
+    if not pa.types.is_int64(ends.type):
         return None
     first, last = bucketer.numbers(numpy_array(ends)).tolist()
     if (last - first) * _LEAST_ROWS_A_BUCKET > len(span):

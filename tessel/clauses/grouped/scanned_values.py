@@ -9,6 +9,7 @@ read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +28,19 @@ from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.grouped.scanned_groups import scanned_groups
-from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
+from tessel.clauses.grouped.stored_keys import (
+    NumberedGroups,
+    PlannedGroups,
+    key_values,
+    planned_groups,
+)
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
 from tessel.expression.block_entries import Entries
-from tessel.expression.encoded import Number
+from tessel.expression.block_steps import UnboundProgram
+from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import outside_of_bounds
-from tessel.kernels.program import Program
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
@@ -61,12 +67,28 @@ class _Column:
         Decimal places of the integers, :data:`BITS` where they are none.
     entries
         The values that integers are places of; None where they say the value themselves.
+    select, whole, ones
+        The truth register of the selected rows with a value; the numbers, the least one where
+        there is none; and the register of 1 where there is one, None where all have one.
     """
 
     number: Number
     kind: pa.DataType
     places: int = BITS
     entries: pa.Array | None = None
+    select: int | None = None
+    whole: int = -1
+    ones: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """How rows are numbered, and what is computed of them: numbers of groups, then values, too."""
+
+    groups: PlannedGroups
+    by_key: UnboundProgram
+    columns: dict[str, _Column]
+    program: UnboundProgram
 
 
 def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
@@ -110,18 +132,26 @@ def scanned_values(
 
     held, others = _split(aggregates)
     names = list(dict.fromkeys(str(each.column) for each in held))
-    opened = rows.open([*keys, *names])
-    if opened is None:
+
+    def plan(program: BlockProgram, select: int | None) -> _Plan | None:
+        planned = planned_groups(program, select, keys, rows.schema, drop_missing=drop_missing)
+        if planned is None:
+            return None
+        by_key = program.program()  # before there is anything in it that decodes values
+        columns: dict[str, _Column] = {}
+        for name in names:
+            column = _column(program, planned.select, name, rows.schema)
+            if column is None:
+                return None
+            columns[name] = column
+        return _Plan(planned, by_key, columns, program.program())
+
+    question = "values", len(keys), drop_missing
+    opened = rows.open([*keys, *names], question, plan, exact=True)
+    grouped = None if opened is None else opened.plan.groups.few(opened)
+    if opened is None or grouped is None:
         return None
-    grouped = few_groups(opened, keys, rows.schema, drop_missing=drop_missing)
-    if grouped is None:
-        return None
-    by_key = opened.program.program()  # before there is anything in it that decodes values
-    found = {name: _column(opened, name, rows.schema) for name in names}
-    columns = {name: column for name, column in found.items() if column is not None}
-    if len(columns) < len(found):
-        return None
-    scan = _Scan(opened, grouped, by_key, columns)
+    columns, scan = opened.plan.columns, _Scan(opened, grouped)
     order = scan.order
     states: dict[str, pa.ChunkedArray | pa.Array] = dict(
         zip(keys, key_values(grouped.keys, order), strict=True)
@@ -156,36 +186,21 @@ class _Scan:
         The groups that have rows, in order of first appearance.
     """
 
-    def __init__(
-        self,
-        opened: OpenedBatch,
-        grouped: NumberedGroups,
-        by_key: Program,
-        columns: dict[str, _Column],
-    ) -> None:
+    def __init__(self, opened: OpenedBatch[_Plan], grouped: NumberedGroups) -> None:
         from tessel.kernels.group_sums import group_sums
 
         self._opened, self._grouped = opened, grouped
-        self._columns = columns
-        groups, program = grouped.groups, opened.program
-        numbers = {name: column.number for name, column in columns.items()}
+        self._columns = opened.plan.columns
+        groups = grouped.groups
         self._few = {
-            name: (
-                program.both(grouped.select, number.known),
-                program.chosen(number.register, number.known, number.low),
-            )
-            for name, number in sorted(numbers.items())
-            if not number.is_float and few_cells(groups * _span(number), opened.rows)
+            name
+            for name, each in self._columns.items()
+            if not each.number.is_float and few_cells(groups * _span(each.number), opened.rows)
         }
-        self._known = {
-            name: program.ones(number.known)
-            for name, number in numbers.items()
-            if name not in self._few and number.known is not None
-        }
-        self._program = program.program()
+        self._program = opened.bound(opened.plan.program)
         seen = group_sums(
             opened.spans,
-            by_key,
+            opened.bound(opened.plan.by_key),
             select=grouped.select,
             group=grouped.register,
             groups=groups,
@@ -211,14 +226,15 @@ class _Scan:
     def _counted(self, name: str, once: bool) -> ValueRuns:
         from tessel.kernels.count_values import count_values, runs_of_counts
 
-        number, (select, value) = self._columns[name].number, self._few[name]
+        column = self._columns[name]
+        number = column.number
         counts = count_values(
             self._opened.spans,
             self._program,
-            select=select,
+            select=column.select,
             group=self._grouped.register,
             groups=self._grouped.groups,
-            value=value,
+            value=column.whole,
             low=number.low,
             span=_span(number),
         )
@@ -238,7 +254,9 @@ class _Scan:
         places = {name: firsts.copy() for name in names}
         numbers = [self._columns[name].number for name in names]
         registers = [~each.register if each.is_float else each.register for each in numbers]
-        registers += [self._known[name] for name in self._known]
+        ones = {name: self._columns[name].ones for name in names}
+        is_known = {name: register for name, register in ones.items() if register is not None}
+        registers += is_known.values()
         registers += [] if group is None else [group]
         for span in self._opened.spans:
             for start in range(span.start, span.stop, _ROWS_AT_A_TIME):
@@ -249,7 +267,7 @@ class _Scan:
                     registers=registers,
                 )
                 owners = np.zeros(lines.shape[1], np.int64) if group is None else lines[-1]
-                known = dict(zip(self._known, lines[len(names) :], strict=False))
+                known = dict(zip(is_known, lines[len(names) :], strict=False))
                 for name, line in zip(names, lines, strict=False):
                     there = known[name] > 0 if name in known else None
                     own, of = self._present(name, line, owners, there)
@@ -301,18 +319,30 @@ def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
     return holistic_state(runs, values, column.places)
 
 
-def _column(opened: OpenedBatch, name: str, schema: TableSchema) -> _Column | None:
-    """Return a column as integers; None where its values are needed."""
+def _column(
+    program: BlockProgram, select: int | None, name: str, schema: TableSchema
+) -> _Column | None:
+    """Return a column as integers, and what is computed of it; None where values are needed."""
+    found = _integers(program, name, plain_type(schema.type_of(name)))
+    if found is None:
+        return None
+    number = found.number
+    known = number.known
+    if not number.is_float:
+        whole = program.chosen(number.register, known, number.low)
+        found = replace(found, select=program.both(select, known), whole=whole)
+    return found if known is None else replace(found, ones=program.ones(known))
+
+
+def _integers(program: BlockProgram, name: str, kind: pa.DataType) -> _Column | None:
     from tessel.clauses.stored_numbers import decimal_integers
 
-    kind = plain_type(schema.type_of(name))
-    program = opened.program
     coded = program.codes(name)
     if coded is not None:
         return _of_codes(*coded, kind)
     if not is_numeric(kind):
         return None
-    decimal = decimal_integers(opened, name, kind)
+    decimal = decimal_integers(program, name, kind)
     if decimal is not None:
         return _Column(decimal[0], kind, decimal[1])
     number = program.number(name)

@@ -9,6 +9,7 @@ numbers. Only what arithmetic needs is decoded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from tessel.clauses.grouped.grouping import numbered_by_appearance
 from tessel.kernels.exact_sums import add_by_group
 from tessel.kernels.fields import EXTREMES, FieldKind, FieldResult, SumField
 from tessel.kernels.group_sums import GroupSums
+from tessel.kernels.program import Program
 from tessel.kernels.register_rows import register_rows as rows_of_registers
 from tessel.store.manifest.opened_batch import OpenedBatch
 
@@ -30,28 +32,29 @@ Integers = NDArray[np.int64]
 
 
 def sums_of_sparse_keys(
-    opened: OpenedBatch,
+    opened: OpenedBatch[Any],
+    program: Program,
     *,
     select: int | None,
     cell: int,
     cells: int,
     fields: Sequence[SumField],
-    ends: bool,
+    row: int | None,
 ) -> tuple[Integers, GroupSums] | None:
     """Add up fields by cell, or find their extremes.
 
     Parameters
     ----------
-    opened
-        The rows.
+    opened, program
+        The rows, and what is computed of them.
     select
         The truth register of the rows that count; None for all.
     cell, cells
         The integer register of the cells, in ``[0, cells)``.
     fields
         What is reduced.
-    ends
-        Whether the first and the last row of each group are wanted.
+    row
+        The register of the rows, where the first and the last of each group are wanted.
 
     Returns
     -------
@@ -67,12 +70,10 @@ def sums_of_sparse_keys(
         if field.kind is FieldKind.INTEGER and field.bits > room:
             return None
     asked = dict.fromkeys([cell, *(_register(field) for field in fields)])
-    row = opened.program.rows() if ends else cell
-    asked[row] = None
+    if row is not None:
+        asked[row] = None
     registers = list(asked)
-    lines = rows_of_registers(
-        opened.spans, opened.program.program(), select=select, registers=registers
-    )
+    lines = rows_of_registers(opened.spans, program, select=select, registers=registers)
     line = {register: lines[place] for place, register in enumerate(registers)}
     if len(line[cell]) and not 0 <= line[cell].min() <= line[cell].max() < cells:
         return None
@@ -81,7 +82,7 @@ def sums_of_sparse_keys(
     counts = np.bincount(codes, minlength=len(first))
     first_row = np.zeros(len(first), np.int64)
     last_row = None
-    if ends:
+    if row is not None:
         first_row, last_row = line[row][first], np.empty(len(first), np.int64)
         last_row[codes] = line[row]  # of an index that occurs twice numpy keeps the last value
     return line[cell][first], GroupSums(counts, first_row, last_row, results)

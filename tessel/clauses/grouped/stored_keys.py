@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,19 +21,20 @@ from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.block_entries import Entries
-from tessel.expression.encoded import Number
+from tessel.expression.block_steps import Operand
+from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [
     "NumberedGroups",
+    "PlannedGroups",
     "StoredKey",
     "are_in_order",
-    "few_groups",
     "key_values",
-    "numbered_groups",
     "order_of_stored",
+    "planned_groups",
     "shared_keys",
 ]
 
@@ -70,6 +71,15 @@ class StoredKey:
     type: pa.DataType
     missing: int | None = None
 
+    def within(self, bounds: tuple[int, int] | None) -> StoredKey:
+        """Return a key of integers, as it was planned, within the bounds of a segment."""
+        assert bounds is not None  # it was planned for a column with bounds
+        low, high = map(int, bounds)
+        size = high - low + 1
+        if self.missing is None:
+            return StoredKey(size, None, low, self.type)
+        return StoredKey(size + 1, None, low, self.type, size)
+
     def values(self, numbers: Integers) -> pa.Array:
         """Return the values of some numbers."""
         mask = None if self.missing is None else numbers == self.missing
@@ -84,9 +94,9 @@ class StoredKey:
         return arrow_array(integers, self.type, mask=mask)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NumberedGroups:
-    """How rows are numbered by their keys.
+    """How the rows of one segment are numbered by their keys.
 
     Attributes
     ----------
@@ -109,92 +119,128 @@ class NumberedGroups:
     are_few: bool = True
 
 
-def numbered_groups(
-    opened: OpenedBatch, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
-) -> NumberedGroups | None:
-    """Return how rows are numbered by their keys; None where that takes their values."""
-    program, select = opened.program, opened.select
-    if not keys:
-        return NumberedGroups([], None, 1, select)
-    held: list[StoredKey] = []
-    combined: Number | None = None
-    groups = 1
+@dataclass(frozen=True, eq=False)
+class PlannedGroups:
+    """How rows are numbered by their keys, in all segments that share a program.
+
+    Attributes
+    ----------
+    keys
+        The keys, and of those that are the integers of a stored column less the least of a segment
+        the number of the column: what they are in the segment is not known yet.
+    register, select
+        As in :class:`NumberedGroups`.
+    """
+
+    keys: Sequence[tuple[StoredKey, int | None]]
+    register: int | None
+    select: int | None
+
+    def bound(self, opened: OpenedBatch[Any]) -> NumberedGroups | None:
+        """Return how rows of one segment are numbered; None where there are too many numbers."""
+        keys: list[StoredKey] = []
+        groups = 1
+        for key, place in self.keys:
+            keys.append(key if place is None else key.within(opened.columns[place].bounds))
+            groups *= keys[-1].size
+            if not 0 < groups <= WIDEST:
+                return None
+        are_few = groups <= min(_MOST_FEW, max(opened.rows // _ROWS_A_GROUP, 1))
+        return NumberedGroups(keys, self.register, groups, self.select, are_few)
+
+    def few(self, opened: OpenedBatch[Any]) -> NumberedGroups | None:
+        """Return what `bound` does where there may be a line of sums for each; else None."""
+        found = self.bound(opened)
+        return found if found is not None and found.are_few else None
+
+
+def planned_groups(
+    program: BlockProgram,
+    select: int | None,
+    keys: Sequence[str],
+    schema: TableSchema,
+    *,
+    drop_missing: bool,
+) -> PlannedGroups | None:
+    """Return how rows are numbered by their keys; None where that takes their values.
+
+    Parameters
+    ----------
+    program
+        Has all keys.
+    select
+        The truth register of the rows that count; None for all.
+    keys
+        The columns.
+    schema
+        Their types.
+    drop_missing
+        Whether rows with a missing key fall away.
+
+    Where a key is computed, the plan depends on the very bounds of columns.
+    """
+    held: list[tuple[StoredKey, int | None]] = []
+    combined: int | None = None
     for name in keys:
-        found = _key(opened, name, plain_type(schema.type_of(name)))
+        found = _key(program, name, plain_type(schema.type_of(name)))
         if found is None:
             return None
-        key, number = found
-        if number.known is not None:
-            if drop_missing:
-                select = program.both(select, number.known)
-                number = _in_range(opened, key, number)
-            else:
-                key, number = _with_missing(opened, key, number)
-        held.append(key)
-        groups *= key.size
-        if not 0 < groups <= WIDEST:
-            return None
-        combined = number if combined is None else program.combined(combined, key.size, number)
-    assert combined is not None  # there are keys
-    are_few = groups <= min(_MOST_FEW, max(opened.rows // _ROWS_A_GROUP, 1))
-    return NumberedGroups(held, combined.register, groups, select, are_few)
+        key, register, known, place = found
+        size: int | Operand = key.size if place is None else Operand(place, is_size=True)
+        if known is not None and drop_missing:
+            select = program.both(select, known)
+            if key.entries is None:  # the places of a dictionary are checked, also under nulls
+                register = program.chosen(register, known, 0)
+        elif known is not None:  # missing is a value like others, the last one
+            register = program.chosen(register, known, size)
+            key = StoredKey(key.size + 1, key.entries, key.least, key.type, key.size)
+            size = key.size if place is None else Operand(place, is_size=True, more=1)
+        held.append((key, place))
+        combined = register if combined is None else program.combined(combined, size, register)
+    return PlannedGroups(held, combined, select)
 
 
-def few_groups(
-    opened: OpenedBatch, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
-) -> NumberedGroups | None:
-    """Return what `numbered_groups` does where there may be a line of sums for each; else None."""
-    found = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
-    return found if found is not None and found.are_few else None
-
-
-def _in_range(opened: OpenedBatch, key: StoredKey, number: Number) -> Number:
-    """Return a number also for rows without a value: kernels look it up."""
-    register = number.register
-    if key.entries is None:  # the places of a dictionary are checked, also under nulls
-        register = opened.program.chosen(register, number.known, 0)
-    return replace(number, register=register, known=None)
-
-
-def _with_missing(opened: OpenedBatch, key: StoredKey, number: Number) -> tuple[StoredKey, Number]:
-    """Return a key of which missing is a value like others, the last one."""
-    register = opened.program.chosen(number.register, number.known, key.size)
-    more = StoredKey(key.size + 1, key.entries, key.least, key.type, key.size)
-    return more, Number(False, register, 0, key.size)
-
-
-def _key(opened: OpenedBatch, name: str, kind: pa.DataType) -> tuple[StoredKey, Number] | None:
-    coded = opened.program.codes(name)
+def _key(
+    program: BlockProgram, name: str, kind: pa.DataType
+) -> tuple[StoredKey, int, int | None, int | None] | None:
+    """Return a key, the registers of its numbers and of which are known, and its stored column."""
+    coded = program.codes(name)
     if coded is not None:
-        return _coded_key(opened, *coded, kind)
-    known = opened.program.number(name)
+        return _coded_key(program, *coded, kind)
+    number = program.number(name)
     types = pa.types
     counted = types.is_integer(kind) or types.is_boolean(kind) or is_temporal(kind)
-    if known is None or known.is_float or not counted:
+    if number is None or number.is_float or not counted:
         return None
-    size = known.high - known.low + 1
+    place = program.place(name)
+    if place is not None:
+        key = StoredKey(0, None, 0, kind)
+        return key, program.counted_from_least(name), number.known, place
+    size = number.high - number.low + 1
     if size > WIDEST:
         return None
-    return StoredKey(size, None, known.low, kind), opened.program.shifted(known, -known.low)
+    register = program.shifted(number, -number.low).register
+    return StoredKey(size, None, number.low, kind), register, number.known, None
 
 
 def _coded_key(
-    opened: OpenedBatch, number: Number, entries: Entries, kind: pa.DataType
-) -> tuple[StoredKey, Number] | None:
+    program: BlockProgram, number: Number, entries: Entries, kind: pa.DataType
+) -> tuple[StoredKey, int, int | None, None] | None:
     """Return a key of codes; where two of them stand for one key, they become one number."""
     own = entries.values.type
     if (pa.types.is_string(own) or pa.types.is_integer(own)) and entries.are_distinct:
-        return StoredKey(len(entries), entries.values, 0, kind), number
+        key = StoredKey(len(entries), entries.values, 0, kind)
+        return key, number.register, number.known, None
     # A dictionary of floats may hold both zeros, and a NaN, whose rows have no key.
     found = group_codes([entries.values], drop_missing=True)
     if not len(found):
         return None
     key = StoredKey(len(found), found.keys[0], 0, kind)
-    if len(found) == len(entries):
-        return key, number
-    numbers = np.zeros(len(entries), np.int64)
-    numbers[slice(None) if entries.known is None else entries.known] = found.codes
-    return key, opened.program.looked_up(number, numbers)
+    if len(found) < len(entries):
+        numbers = np.zeros(len(entries), np.int64)
+        numbers[slice(None) if entries.known is None else entries.known] = found.codes
+        number = program.looked_up(number, numbers)
+    return key, number.register, number.known, None
 
 
 def key_values(held: Sequence[StoredKey], groups: Integers) -> list[pa.Array]:

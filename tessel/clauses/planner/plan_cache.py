@@ -18,6 +18,7 @@ from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
+from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
@@ -42,6 +43,7 @@ class _CachedPlan:
     stages: tuple[Stage, ...]
     schema: TableSchema
     changes: tuple[Change, ...]
+    bindings: Bindings
 
     @classmethod
     def of(cls, plan: Plan) -> _CachedPlan | None:
@@ -51,13 +53,13 @@ class _CachedPlan:
             return None
         if others or not isinstance(source, SourcePlan) or plan.question is not None:
             return None
-        return cls(
-            source.index, source.units, source.absorbed, plan.stages, plan.schema, plan.changes
-        )
+        index, bindings = source.index, Bindings(source.index.schema)
+        facts = plan.stages, plan.schema, plan.changes
+        return cls(index, source.units, source.absorbed, *facts, bindings)
 
     def plan(self, view: SymbolView) -> Plan:
         """Return the plan on a view of the symbol."""
-        source = SourcePlan(view, self.index, self.units, self.absorbed)
+        source = SourcePlan(view, self.index, self.units, self.absorbed, self.bindings)
         return Plan((source,), self.stages, self.schema, self.changes)
 
 
@@ -102,6 +104,7 @@ def cached_plan(
         return found.plan(view)
     plan = make()
     made = _CachedPlan.of(plan)
-    if made is not None:
-        plans.put(key, made)
-    return plan
+    if made is None:
+        return plan
+    plans.put(key, made)
+    return made.plan(view)

@@ -387,7 +387,7 @@ class BoundUnit(ProcessingUnit):
 
 def is_bound(unit: ProcessingUnit) -> TypeGuard[BoundUnit]:
     """Return whether a unit is not read yet."""
-    return isinstance(unit, BoundUnit) and not unit.is_read
+    return isinstance(unit, BoundUnit) and "pieces" not in unit.__dict__
 
 
 def _as_declared(chunks: Sequence[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:

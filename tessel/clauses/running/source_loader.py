@@ -45,7 +45,7 @@ class SourceLoader:
         self._manager = manager
         self.source = source
         self._segments = source.view.source()
-        self._bindings = Bindings(source.index.schema)
+        self._bindings = source.bindings or Bindings(source.index.schema)
         self._symbol = symbol
         planned = source.planned_fetches()
         self._bytes = source.index.bytes

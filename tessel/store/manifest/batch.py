@@ -4,7 +4,8 @@ Units of a first stage are made of batches. A clause that filters, computes, ren
 binds that to the batch (:class:`tessel.store.manifest.bindings.Bindings`), which costs no reading;
 a predicate on stored columns and a bound on the
 index rule out pages at once. What needs rows asks in one of two ways: :meth:`Batch.open` gives the
-columns as they are stored, with everything that is bound compiled into one program over them;
+columns as they are stored, with everything that is bound compiled into one program over them, once
+for all segments whose columns are of equal forms;
 :meth:`Batch.narrowed` gives the rows that conjuncts leave, whose other columns are then read for
 these rows alone (late materialization).
 """
@@ -12,13 +13,16 @@ these rows alone (late materialization).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.expression.block_columns import ColumnForm
 from tessel.expression.build import col
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.node import Expression
@@ -29,6 +33,10 @@ from tessel.store.manifest.selected_range import SelectedPage
 from tessel.store.manifest.selected_rows import SELECTED, SelectedRows
 
 __all__ = ["Batch"]
+
+Plan = TypeVar("Plan")
+
+_EXACT_FORM, _PROGRAM_FORM = attrgetter("exact_form"), attrgetter("program_form")
 
 
 class Batch:
@@ -199,29 +207,69 @@ class Batch:
             self._narrowed = rows, tuple(left)
         return self._narrowed
 
-    def open(self, names: Iterable[str]) -> OpenedBatch | None:
+    def open(
+        self,
+        names: Sequence[str],
+        question: Hashable,
+        plan: Callable[[BlockProgram, int | None], Plan | None],
+        *,
+        exact: bool = False,
+    ) -> OpenedBatch[Plan] | None:
         """Return the stored columns that these are made of; None where values are needed.
+
+        What is done to them is compiled once for all batches with the same bindings whose columns
+        are of equal forms.
+
+        Parameters
+        ----------
+        names
+            The columns that are needed.
+        question
+            What is planned, and all that the plan depends on but these columns and their schema:
+            for an object that the plan keeps, its id will do.
+        plan
+            Adds what the rows are needed for to a program that has conjuncts and computed columns.
+            It is given the truth register of the rows that are left, None for all; it returns None
+            where values are needed.
+        exact
+            Whether the plan depends on the very bounds of the columns.
 
         Raises
         ------
         CorruptSegmentError
             When a page that is looked at is damaged.
         """
-        wanted = {name: self.columns[name] for name in names}
-        used, needed = self.bindings.needed(wanted, self._proved)
+        used, needed = self.bindings.needed(tuple(names), self._proved)
         stored = self._pruned.stored(needed)
         if stored is None:
             return None
         columns, spans = stored
+        forms = tuple(map(_EXACT_FORM if exact else _PROGRAM_FORM, columns))
+        key = question, tuple(names), self._proved, forms
+        found = self.bindings.compiled.get(key)
+        if found is None:
+            by_name = dict(zip([*needed, SELECTED], forms, strict=False))
+            found = (self._compiled(names, used, by_name, plan),)
+            if all(each.entries is None or each.entries.are_shared for each in forms):
+                self.bindings.compiled.put(key, found)
+        return None if found[0] is None else OpenedBatch(found[0], spans, columns)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _compiled(
+        self,
+        names: Sequence[str],
+        used: Sequence[Conjunct | Computed],
+        columns: Mapping[str, ColumnForm],
+        plan: Callable[[BlockProgram, int | None], Plan | None],
+    ) -> Plan | None:
+        """Compile what is bound, in the order of ``used``, and then what a plan adds to it."""
         schema = self.source.schema
         if SELECTED in columns:
             schema = schema.with_column(SELECTED, pa.bool_())
-        program = BlockProgram(columns, schema, spans[0].facts.shape[2])
+        program = BlockProgram(columns, schema)
         select = program.truth(col(SELECTED)) if SELECTED in columns else None
-        # Nothing here raises, so that the order is free: predicates on stored columns come first,
-        # and the rest is computed for the rows that they leave.
-        stored_first = sorted(used, key=lambda each: isinstance(each, Computed) or not each.stored)
-        for each in stored_first:
+        for each in used:
             if isinstance(each, Computed):
                 if not program.define(each.name, each.expression):
                     return None
@@ -230,11 +278,8 @@ class Batch:
             if truth is None:
                 return None
             select = program.both(select, truth)
-        if any(name != own for name, own in wanted.items()):
-            program.rename(wanted, self.schema)
-        return OpenedBatch(program, select, spans, tuple(columns.values()))
-
-    # --- inside -----------------------------------------------------------------------------------
+        program.rename({name: self.columns[name] for name in names}, self.schema)
+        return plan(program, select)
 
     def _of(self, rows: SelectedRows) -> Batch:
         """Return the batch of rows for which all conjuncts hold."""

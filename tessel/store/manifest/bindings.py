@@ -2,12 +2,13 @@
 
 It is symbolic: it knows columns and types, and no row. All batches of a query begin with the same
 :class:`Bindings`, which keep what each binding led to; so what a clause means is worked out at the
-first batch, and found at those after it.
+first batch, and found at those after it, also by the next query with the same plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from tessel.expression.raising import cannot_raise
 from tessel.expression.rewriting import with_columns
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.store.lru_cache import LruCache
 
 __all__ = ["Bindings", "Bound", "Computed", "Conjunct", "IndexBounds"]
 
@@ -63,9 +65,13 @@ class Computed:
 
 
 Bound = Conjunct | IndexBounds | Computed
+_Needed = tuple[list[Conjunct | Computed], list[str]]
 
 _DEEPEST = 32
 """A predicate on columns computed in more steps waits for them: each would be done once more."""
+
+_MOST_COMPILED = 64
+"""Segments of more forms than this hardly share programs; dictionaries are part of a form."""
 
 _MOST_MEMOS = 64
 """More different bindings come from a clause that binds other things to each unit."""
@@ -92,6 +98,8 @@ class Bindings:
         that it is stored under, what is computed has one of its own.
     steps
         What is bound.
+    compiled
+        What was compiled of it and of questions about its rows, by the forms of stored columns.
     """
 
     def __init__(self, source: TableSchema) -> None:
@@ -100,7 +108,7 @@ class Bindings:
         self.columns: Mapping[str, str] = {name: name for name in source.names}
         self.steps: tuple[Bound, ...] = ()
         self._inlined: Mapping[str, tuple[Expression, int]] = {}
-        self._next: dict[Hashable, Bindings] = {}
+        self._forget()
 
     # --- binding ----------------------------------------------------------------------------------
 
@@ -177,6 +185,10 @@ class Bindings:
 
     # --- looking ----------------------------------------------------------------------------------
 
+    def are_stored(self, names: Iterable[str]) -> bool:
+        """Return whether columns, as the next clause sees them, are stored and not computed."""
+        return self._inlined.keys().isdisjoint(map(self.columns.__getitem__, names))
+
     @property
     def may_raise(self) -> bool:
         """Whether something may have no result for a row."""
@@ -194,10 +206,11 @@ class Bindings:
             isinstance(each, Computed) for each in self.steps
         )
 
-    def needed(
-        self, names: Iterable[str], passed: Iterable[Conjunct]
-    ) -> tuple[list[Conjunct | Computed], list[str]]:
+    def needed(self, names: tuple[str, ...], passed: tuple[Conjunct, ...]) -> _Needed:
         """Return the steps that columns are made by, and the stored columns that both read.
+
+        Predicates on stored columns come first, and the rest is computed for the rows that they
+        leave: the caller has seen that nothing raises.
 
         Parameters
         ----------
@@ -206,6 +219,17 @@ class Bindings:
         passed
             Conjuncts that are known to be true of all rows.
         """
+        key = names, passed
+        return self._needed.get_or_make(key, lambda: self._found_needed(names, passed))
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._next: LruCache[Hashable, Bindings] = LruCache(_MOST_MEMOS)
+        self._needed: LruCache[Hashable, _Needed] = LruCache(_MOST_MEMOS)
+        self.compiled: LruCache[Hashable, Any] = LruCache(_MOST_COMPILED)
+
+    def _found_needed(self, names: tuple[str, ...], passed: tuple[Conjunct, ...]) -> _Needed:
         needed = {self.columns[name] for name in names}
         true = set(map(id, passed))
         used: list[Conjunct | Computed] = []
@@ -218,19 +242,18 @@ class Bindings:
                 continue
             needed |= (each.predicate if isinstance(each, Conjunct) else each.expression).columns()
             used.append(each)
-        return used[::-1], sorted(needed.intersection(self.source.names))
-
-    # --- inside -----------------------------------------------------------------------------------
+        used.reverse()
+        used.sort(key=lambda each: isinstance(each, Computed) or not each.stored)
+        return used, sorted(needed.intersection(self.source.names))
 
     def _bound(self, key: Hashable, bind: Callable[[Bindings], None]) -> Bindings:
         found = self._next.get(key)
         if found is None:
             found = Bindings.__new__(Bindings)
             found.__dict__.update(self.__dict__)
-            found._next = {}
+            found._forget()
             bind(found)
-            if len(self._next) < _MOST_MEMOS:
-                self._next[key] = found
+            self._next.put(key, found)
         return found
 
     def _of_stored(self, expression: Expression) -> tuple[Expression, int]:

@@ -153,10 +153,10 @@ class LazyColumns:
                 if holder is None
             }
             found = found.with_absent(added)
-        if found is None or any(
-            column.type != self.schema.type_of(name)
-            for name, column in zip(names, found.columns, strict=True)
-        ):
+        if found is None:
+            return None
+        fields = map(self.schema.arrow.field, names)
+        if [field.type for field in fields] != [column.type for column in found.columns]:
             return None
         if telemetry.is_followed():
             self._forms |= {n: c.form for n, c in zip(names, found.columns, strict=True)}

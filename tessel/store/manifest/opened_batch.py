@@ -5,41 +5,48 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, different
 from tessel.cached import cached
-from tessel.expression.encoded import BlockProgram
+from tessel.expression.block_steps import UnboundProgram
 from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
 from tessel.kernels.load_rows import load_rows
+from tessel.kernels.program import Program
 from tessel.lazy import dataclass
 from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["OpenedBatch"]
 
 
+Plan = TypeVar("Plan")
+
+
 @dataclass(frozen=True, eq=False)
-class OpenedBatch:
+class OpenedBatch(Generic[Plan]):
     """A batch whose stored columns are at hand.
 
     Attributes
     ----------
-    program
-        Conjuncts and computed columns are in it already; what reduces the rows adds its own.
-    select
-        The truth register of the rows that are left; None for all.
+    plan
+        What is done to its rows; other batches may share it.
     spans
         Stretches of rows in order, all of one segment.
     columns
         The columns of the spans, by number.
     """
 
-    program: BlockProgram
-    select: int | None
+    plan: Plan
     spans: tuple[StoredBlocks, ...]
     columns: tuple[StoredColumn, ...]
+
+    def bound(self, program: UnboundProgram) -> Program:
+        """Return a program of the plan for the columns of this batch."""
+        return program.bind(self.columns, self.spans[0].facts.shape[2])
 
     @property
     def rows(self) -> int:
@@ -50,15 +57,12 @@ class OpenedBatch:
     def _starts(self) -> npt.NDArray[np.int64]:
         return np.array([span.start for span in self.spans], np.int64)
 
-    def values_at(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array | None:
-        """Return single values of a stored column: int64, float64, or those of its dictionary.
+    def values_at(self, place: int, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """Return single values of a column: int64, float64, or those of its dictionary.
 
-        None for a column that is computed. Rows count in the segment, and have a value. Integers
-        are what is stored: of decimals, without their scale.
+        Rows count in the segment, and have a value. Integers are what is stored: of decimals,
+        without their scale.
         """
-        place = self.program.place(name)
-        if place is None:
-            return None
         column = self.columns[place]
         integers, bits = np.zeros((2, len(rows)), np.int64)
         which = np.searchsorted(self._starts, rows, side="right") - 1

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.context import ExpressionContext
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.node import Expression
@@ -225,13 +226,13 @@ class SelectedRows:
 
     def stored(
         self, names: Sequence[str]
-    ) -> tuple[dict[str, StoredColumn], tuple[StoredBlocks, ...]] | None:
+    ) -> tuple[tuple[StoredColumn, ...], tuple[StoredBlocks, ...]] | None:
         """Return columns of the selected ranges as stored integers, a set of blocks for each.
 
-        Where single rows were dropped, a column :data:`SELECTED` is added. None where the selection
-        is sparse, so that decoding its values is cheaper than looking at all integers; where a
-        column is not stored as integers, or has other page edges than the others; and where no row
-        is selected.
+        Where single rows were dropped, a column :data:`SELECTED` comes last. None where the
+        selection is sparse, so that decoding its values is cheaper than looking at all integers;
+        where a column is not stored as integers, or has other page edges than the others; and where
+        no row is selected.
         """
         whole = all(selected.is_whole for selected in self._ranges)
         spans: list[list[SelectedRange]] = []
@@ -253,8 +254,7 @@ class SelectedRows:
                 return None
             columns = columns or found.columns
             blocks.append(found.blocks)
-        kept = [] if whole else [SELECTED]
-        return (dict(zip([*names, *kept], columns, strict=True)), tuple(blocks)) if blocks else None
+        return (columns, tuple(blocks)) if blocks else None
 
     def take_forms(self) -> dict[str, str]:
         """Return in which form columns were read since the last call; for telemetry."""
@@ -339,18 +339,19 @@ class SelectedRows:
         found = self._lazy.stored(names, selected.low, selected.high)
         if found is None:
             return None
-        pages = found.blocks.facts.shape[2]
+        columns, forms = found.columns, [each.program_form for each in found.columns]
 
-        def compiled() -> tuple[Program, int | None]:
-            columns = dict(zip(names, found.columns, strict=True))
-            program = BlockProgram(columns, self.schema, pages)
+        def compiled() -> tuple[UnboundProgram, int | None]:
+            program = BlockProgram(dict(zip(names, forms, strict=True)), self.schema)
             truth = program.truth(predicate)
             return program.program(), truth
 
         # The columns are those of the segment, of the declared types, and the predicate names them.
-        key = "truth", predicate.digest, found.columns, pages
+        key = "truth", predicate.digest, columns
         program, truth = found.memos.get_or_make(key, compiled)
-        return None if truth is None else (found.blocks, program, truth)
+        if truth is None:
+            return None
+        return found.blocks, program.bind(columns, found.blocks.facts.shape[2]), truth
 
     def _between(self, first: int, last: int) -> list[SelectedRange]:
         """Return the ranges cut to rows ``[first, last)``."""

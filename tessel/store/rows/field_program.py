@@ -66,7 +66,7 @@ class FieldProgram:
                 self._outputs[name] = output, kind
                 self._registers += [output.register]
                 self._registers += [] if output.valid is None else [output.valid]
-        self._program = program.program()
+        self._program = program.program().bind(list(self._fields.columns.values()), 1)
         self._has_texts = bool((self._program.steps[:, 0] == Op.TEXT_EQUAL).any())
 
     def run(self, rows: Rows) -> tuple[Rows, dict[str, pa.Array]]:
@@ -99,7 +99,8 @@ class FieldProgram:
         return self._empty().output(expression) is not None
 
     def _empty(self) -> BlockProgram:
-        return BlockProgram(self._fields.columns, self._table, 1)
+        forms = {name: column.exact_form for name, column in self._fields.columns.items()}
+        return BlockProgram(forms, self._table)
 
 
 def _array(

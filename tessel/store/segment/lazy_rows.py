@@ -136,10 +136,11 @@ class LazyRows:
         None where a column is not stored as integers: then its values must be decoded.
         """
         nodes = [self._nodes[column_id] for column_id in column_ids]
-        if not may_be_stored(self._segment, nodes):
-            return None
         first, last = self._start + low, self._start + high
-        self._opener.fetch(self._key, self._segment, nodes, range(first, last))
+        if not self._opener.views:
+            if not may_be_stored(self._segment, nodes):
+                return None  # before pages are asked for
+            self._opener.fetch(self._key, self._segment, nodes, range(first, last))
         return stored_columns(self._segment, nodes, first, last)
 
     def gather(self, column_ids: Sequence[int], rows: Integers) -> list[pa.Array | None]:

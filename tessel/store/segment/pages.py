@@ -230,7 +230,7 @@ class SegmentPages:
             kind = self.nodes[node].type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             values = self.dictionary(node)
-            found = self._entries[node] = Entries(
+            found = self._entries[node] = Entries.shared(
                 arrow_array([], kind)
                 if values is None
                 else to_arrow(kind, NodeValues(values.length, values))

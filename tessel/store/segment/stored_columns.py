@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, different
+from tessel.cached import cached
+from tessel.expression.block_columns import ColumnForm
 from tessel.expression.block_entries import Entries
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.lazy import dataclass
@@ -41,15 +43,32 @@ _MOST_MASKED = 1 << 28
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StoredColumn:
-    """One column; satisfies :class:`tessel.expression.protocols.ArithmeticColumn`."""
+    """One column of one segment.
+
+    Attributes
+    ----------
+    exponents
+        By page; else as in :class:`~tessel.expression.block_columns.ColumnForm`.
+    """
 
     type: pa.DataType
     entries: Entries | None
     exponents: npt.NDArray[np.int64] | None
     bounds: tuple[Any, Any] | None
     has_missing: bool = False
+
+    @cached
+    def exact_form(self) -> ColumnForm:
+        """What programs are compiled for that depend on the very bounds."""
+        held = None if self.exponents is None else tuple(different(self.exponents).tolist())
+        return ColumnForm(self.type, self.entries, held, self.bounds, self.has_missing)
+
+    @cached
+    def program_form(self) -> ColumnForm:
+        """What other programs are compiled for."""
+        return self.exact_form.widened
 
     @property
     def form(self) -> str:
@@ -63,11 +82,6 @@ class StoredColumn:
             return "scaled integers"
         return "scaled integers and floats" if scaled.any() else "floats"
 
-    @property
-    def places(self) -> int:
-        """The decimal places of integers that stand for decimals; 0 for others."""
-        return int(self.type.scale) if pa.types.is_decimal(self.type) else 0
-
 
 @lru_cache(maxsize=64)
 def _absent(kind: pa.DataType) -> StoredColumn | None:
@@ -75,7 +89,7 @@ def _absent(kind: pa.DataType) -> StoredColumn | None:
     types = pa.types
     held = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(held):
-        entries = Entries(arrow_array([""], held))  # no row has a code of it
+        entries = Entries(arrow_array([""], held), are_shared=True)  # no row has a code of it
         return StoredColumn(kind, entries, None, None, True)
     if types.is_float32(kind) or types.is_float64(kind):
         exponents = np.full(1, NOT_SCALED, np.int64)
