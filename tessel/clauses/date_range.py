@@ -14,9 +14,9 @@ from tessel.clauses.registry import register
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
+from tessel.expression.intervals import FALSE, TRUE, UNKNOWN
 from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import FALSE, TRUE, UNKNOWN
 from tessel.expression.temporal import format_instant
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex

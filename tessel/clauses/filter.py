@@ -12,9 +12,9 @@ from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
+from tessel.expression.intervals import evaluate_statistics
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import evaluate_statistics
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 

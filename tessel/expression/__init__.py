@@ -25,7 +25,7 @@ __getattr__ = names_from(
         "rewriting": "with_columns",
         "protocols": "ColumnFacts StatisticsView",
         "schema": "TableSchema",
-        "statistics": "FALSE TRUE UNKNOWN evaluate_statistics",
+        "intervals": "FALSE TRUE UNKNOWN evaluate_statistics",
         "text": "parse",
     },
 )

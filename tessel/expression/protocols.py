@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["ColumnFacts", "StatisticsView"]
+__all__ = ["ColumnFacts", "NumberBounds", "StatisticsView"]
+
+
+class NumberBounds(Protocol):
+    """Bounds of one column as numpy compares them with a constant, one a row slice."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the column: integers, float64 or instants by their counts, or text."""
+
+    @property
+    def low(self) -> npt.NDArray[Any]:
+        """Not greater than any value present; to be looked at where ``known``."""
+
+    @property
+    def high(self) -> npt.NDArray[Any]:
+        """Not less than any value present."""
+
+    @property
+    def bounded(self) -> npt.NDArray[np.bool_]:
+        """Whether some value is neither null nor NaN."""
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether both bounds are known."""
+
+    def without(self, text: str) -> npt.NDArray[np.bool_]:
+        """Return a mask: which row slices do not hold a text, for a column of text."""
 
 
 class ColumnFacts(Protocol):
@@ -40,6 +67,10 @@ class ColumnFacts(Protocol):
         Where it reaches the row count and the column has an order but no bounds, every value is
         missing.
         """
+
+    @property
+    def numbers(self) -> NumberBounds | None:
+        """The same bounds as numbers, where they are at hand; Arrow arrays are not made then."""
 
 
 class StatisticsView(Protocol):

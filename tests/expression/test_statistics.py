@@ -34,6 +34,7 @@ class Facts:
     minimum_exact: Any
     maximum_exact: Any
     missing: Any
+    numbers: None = None
 
 
 class View:

@@ -27,7 +27,7 @@ from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
-from tessel.expression.statistics import TRUE
+from tessel.expression.intervals import TRUE
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 

@@ -14,12 +14,12 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
 from tessel.errors import TesselError
 from tessel.expression.build import lit
+from tessel.expression.intervals import FALSE, TRUE, evaluate_statistics
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import FALSE, TRUE, evaluate_statistics
 from tessel.expression.types import Family, family
 
 __all__ = ["fold_constants"]
@@ -128,6 +128,7 @@ class _AnyFacts:
 
     minimum = maximum = pa.nulls(1)
     minimum_exact = maximum_exact = np.zeros(1, dtype=bool)
+    numbers = None
 
     def __init__(self, missing: int) -> None:
         self.missing = np.array([missing])

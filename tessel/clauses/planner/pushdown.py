@@ -40,13 +40,13 @@ from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.positional import Positional
 from tessel.errors import TesselError
 from tessel.expression.build import lit
+from tessel.expression.intervals import FALSE, TRUE
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And
 from tessel.expression.raising import cannot_raise
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import FALSE, TRUE
 from tessel.expression.types import Family, family, type_name
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex

@@ -20,17 +20,15 @@ import pyarrow as pa
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.context import ExpressionContext
 from tessel.expression.encoded import BlockProgram
+from tessel.expression.intervals import FALSE, TRUE, evaluate_statistics
 from tessel.expression.node import Expression
-from tessel.expression.sargable import sargable_conjuncts
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import FALSE, TRUE, evaluate_statistics
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.program import Program
 from tessel.kernels.select_rows import select_places, select_rows
 from tessel.store.manifest.lazy_columns import SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedPage, SelectedRange
-from tessel.store.segment.page_proofs import page_proofs
 from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.stored_columns import StoredColumn
 
@@ -390,18 +388,10 @@ class SelectedRows:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         from tessel.store.segment.page_statistics import PageStatistics
 
-        zones = self._zones(names)
-        conjuncts = sargable_conjuncts(context, self.schema)
-        found = page_proofs(conjuncts, zones, self._rows) if conjuncts else None
-        if found is not None:
-            return found
+        zones = {name: zone for name in names if (zone := self._zone(name)) is not None}
         types = {name: self.schema.type_of(name) for name in names}
         statistics = PageStatistics(self._rows, zones, types)
         return statistics.edges, evaluate_statistics(context, statistics, self.schema)
-
-    def _zones(self, names: Iterable[str]) -> dict[str, ColumnZones]:
-        found = {name: self._zone(name) for name in names}
-        return {name: zone for name, zone in found.items() if zone is not None}
 
     def _zone(self, name: str) -> ColumnZones | None:
         """Return the zone maps of a column; None where it is not stored as it is declared."""

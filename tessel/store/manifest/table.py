@@ -39,6 +39,8 @@ class SliceFacts:
         Whether the bound is a value of the column.
     missing
         How many values are null or NaN. int64.
+    numbers
+        Bounds are Arrow arrays alone.
     """
 
     minimum: pa.Array
@@ -46,6 +48,7 @@ class SliceFacts:
     minimum_exact: Flags
     maximum_exact: Flags
     missing: Integers
+    numbers: None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ import pyarrow as pa
 from tessel.arrays import empty_table, fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, IndexColumnError, InvalidInputError
 from tessel.expression.evaluate import evaluate
+from tessel.expression.intervals import evaluate_statistics
 from tessel.expression.node import Expression
 from tessel.expression.periods import instant_text, period_bounds, units_from_ns, zone_of
 from tessel.expression.scalars import whole_number
 from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import evaluate_statistics
 from tessel.expression.text import parse
 from tessel.store.history.changes import Claim
 from tessel.store.history.committed_changes import TimeBounds

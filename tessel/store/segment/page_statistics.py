@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from tessel.arrays import arrow_array, different, numpy_array
+from tessel.arrays import arrow_array, different
+from tessel.cached import cached
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
@@ -48,15 +49,78 @@ class ColumnZones:
     zones: ZoneMaps
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PageFacts:
-    """Bounds of one column in each row range; satisfies the protocol ``ColumnFacts``."""
+    """Bounds of one column in each row range, of which each lies in one page.
+
+    Satisfies the protocols ``ColumnFacts`` and ``NumberBounds``.
+
+    Parameters
+    ----------
+    type_
+        The type of the column.
+    zones
+        The zone maps of the pages, one a range; they have bounds that expressions know.
+    whole
+        Which ranges are whole pages.
+    rows
+        Rows of each range.
+    """
+
+    def __init__(self, type_: pa.DataType, zones: ZoneMaps, whole: Flags, rows: Integers) -> None:
+        self.type = type_
+        self.low, self.high, self.bounded = zones.minimum, zones.maximum, zones.bounded
+        self.known: Flags = zones.bounded & ~(zones.low_open | zones.high_open)
+        self.missing: Integers = np.minimum(zones.nulls + zones.nans, rows)
+        # Any bounds of numbers may prove TRUE; of text, those that are values, of whole pages.
+        self.minimum_exact = self.maximum_exact = self.known
+        if zones.kind == ValueKind.TEXT:
+            self.minimum_exact = zones.minimum_exact & whole
+            self.maximum_exact = zones.maximum_exact & whole
+        self._zones = zones
+
+    @property
+    def numbers(self) -> PageFacts:
+        """The same bounds as numbers."""
+        return self
+
+    @cached
+    def minimum(self) -> pa.Array:
+        """Not greater than any value present."""
+        return self._array(self._zones.minimum, self._zones.low_open)
+
+    @cached
+    def maximum(self) -> pa.Array:
+        """Not less than any value present."""
+        return self._array(self._zones.maximum, self._zones.high_open)
+
+    def without(self, text: str) -> Flags:
+        """Return a mask: which row ranges do not hold a text."""
+        key = self._zones.key(text.encode())
+        return self.bounded if key is None else self.bounded & ~self._zones.may_hold(key, key)
+
+    def _array(self, bounds: npt.NDArray[Any], opened: Flags) -> pa.Array:
+        known, type_ = self.bounded & ~opened, _value_type(self.type)
+        if self._zones.kind == ValueKind.TEXT:
+            texts = [
+                _text(self._zones.prefix, key) if there else None
+                for key, there in zip(bounds.tolist(), known.tolist(), strict=True)
+            ]
+            return arrow_array(texts, type_)
+        storage = np.dtype(f"{bounds.dtype.kind}{type_.bit_width // 8}")
+        held = arrow_array(np.where(known, bounds, 0).astype(storage), mask=~known)
+        return held if held.type == type_ else held.view(type_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _NoFacts:
+    """Facts of a column of which nothing is known."""
 
     minimum: pa.Array
     maximum: pa.Array
     minimum_exact: Flags
     maximum_exact: Flags
     missing: Integers
+    numbers: None = None
 
 
 class PageStatistics:
@@ -75,6 +139,8 @@ class PageStatistics:
     ----------
     edges
         The edges of the row ranges: int64, ascending, from 0 to ``rows``.
+    row_counts
+        Rows of each range.
     """
 
     def __init__(
@@ -83,86 +149,45 @@ class PageStatistics:
         columns: Mapping[str, ColumnZones],
         types: Mapping[str, pa.DataType],
     ) -> None:
-        inside = [column.edges for column in columns.values()]
-        edges = different(np.concatenate([np.array([0, rows], np.int64), *inside]))
-        self.edges: Integers = edges[(edges >= 0) & (edges <= rows)]
+        edges, *others = [column.edges for column in columns.values()] or [np.zeros(0, np.int64)]
+        others = [each for each in others if not np.array_equal(each, edges)]
+        if others or not len(edges) or edges[0] or edges[-1] != rows:
+            inside = different(np.concatenate([np.array([0, rows], np.int64), edges, *others]))
+            edges = inside[(inside >= 0) & (inside <= rows)]
+        self.edges: Integers = edges
+        self.row_counts: Integers = np.diff(edges)
         self._columns = columns
         self._types = types
 
-    @property
-    def row_counts(self) -> Integers:
-        """Rows of each range."""
-        counts: Integers = np.diff(self.edges)
-        return counts
-
-    def facts(self, name: str) -> PageFacts:
+    def facts(self, name: str) -> PageFacts | _NoFacts:
         """Return the bounds of a column in each row range."""
-        type_ = self._types[name]
         column = self._columns.get(name)
-        bounds = None if column is None else _bounds(column)
-        if column is None or bounds is None:
-            return _nothing(type_, len(self.edges) - 1)
-        low, high = bounds
-        at = np.searchsorted(column.edges, self.edges[:-1], "right") - 1
-        zones = column.zones
-        missing = zones.nulls + zones.nans
-        # Bounds that cannot be shown are unknown, which is not the same as that there are none.
-        hidden = zones.bounded & (_is_null(low) | _is_null(high))
-        missing = np.where(hidden, -1, missing)[at]
-        whole = np.diff(self.edges) == np.diff(column.edges)[at]
-        places = arrow_array(at)
-        return PageFacts(
-            low.take(places),
-            high.take(places),
-            zones.minimum_exact[at] & whole,
-            zones.maximum_exact[at] & whole,
-            np.minimum(missing, self.row_counts),
-        )
+        if column is not None and _has_bounds(column):
+            zones, lengths = column.zones, np.diff(column.edges)
+            if not np.array_equal(column.edges, self.edges):
+                at = np.searchsorted(column.edges, self.edges[:-1], "right") - 1
+                zones, lengths = zones.take(at), lengths[at]
+            return PageFacts(column.type, zones, lengths == self.row_counts, self.row_counts)
+        count = len(self.edges) - 1
+        no, unknown = np.zeros(count, np.bool_), np.full(count, -1, np.int64)
+        bound = pa.nulls(count, _value_type(self._types[name]))
+        return _NoFacts(bound, bound, no, no, unknown)
 
 
-def _nothing(type_: pa.DataType, count: int) -> PageFacts:
-    no = np.zeros(count, np.bool_)
-    bound = pa.nulls(count, _value_type(type_))
-    return PageFacts(bound, bound, no, no, np.full(count, -1, np.int64))
+def _has_bounds(column: ColumnZones) -> bool:
+    kind = column.zones.kind
+    if kind == ValueKind.TEXT:
+        return bool(pat.is_string(_value_type(column.type)))
+    return kind in (ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT)
 
 
 def _value_type(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pat.is_dictionary(type_) else type_
 
 
-def _is_null(values: pa.Array) -> Flags:
-    flags: Flags = numpy_array(values.is_null())
-    return flags
-
-
-def _bounds(column: ColumnZones) -> tuple[pa.Array, pa.Array] | None:
-    """Return lower and upper bounds in the type of the values; None where a column offers none."""
-    zones, type_ = column.zones, _value_type(column.type)
-    if zones.kind in (ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT):
-        return (
-            _numbers(zones.minimum, zones.bounded & ~zones.low_open, type_),
-            _numbers(zones.maximum, zones.bounded & ~zones.high_open, type_),
-        )
-    if zones.kind == ValueKind.TEXT and pat.is_string(type_):
-        low = [_text(zones, at, value) for at, value in enumerate(zones.minimum.tolist())]
-        high = [_text(zones, at, value, up=True) for at, value in enumerate(zones.maximum.tolist())]
-        return arrow_array(low, type_), arrow_array(high, type_)
-    return None
-
-
-def _numbers(values: npt.NDArray[Any], known: Flags, type_: pa.DataType) -> pa.Array:
-    storage = np.dtype(f"{values.dtype.kind}{type_.bit_width // 8}")
-    held = arrow_array(np.where(known, values, 0).astype(storage), mask=~known)
-    return held if held.type == type_ else held.view(type_)
-
-
-def _text(zones: ZoneMaps, at: int, key: int, *, up: bool = False) -> str | None:
+def _text(prefix: bytes, key: int) -> str | None:
     """Return the text of a bound; None where it is none, as after a cut inside a character."""
-    opened = zones.high_open if up else zones.low_open
-    if not zones.bounded[at] or opened[at]:
-        return None
-    held = zones.prefix + key.to_bytes(_KEY_BYTES, "big").rstrip(b"\0")
     try:
-        return held.decode()
+        return (prefix + key.to_bytes(_KEY_BYTES, "big").rstrip(b"\0")).decode()
     except UnicodeDecodeError:
         return None

@@ -6,6 +6,7 @@ slot never claims more than it knows, and a bound that was cut or clamped says s
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -301,6 +302,11 @@ class ZoneMaps:
             nans=records["nan_count"].astype(np.int64),
             prefix=prefix,
         )
+
+    def take(self, pages: npt.NDArray[np.int64]) -> ZoneMaps:
+        """Return the zone maps of some pages."""
+        names = [field.name for field in fields(self) if field.name not in ("kind", "prefix")]
+        return replace(self, **{name: getattr(self, name)[pages] for name in names})
 
     def key(self, value: bytes) -> int | None:
         """Return what bytes are compared as: a page without it in its bounds does not hold them.

@@ -1,7 +1,8 @@
-"""Plain conditions say of pages what is true of their rows, and what the statistics domain says."""
+"""Interval rules on zone maps: by numbers and by Arrow arrays they prove what holds of all rows."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,15 @@ from hypothesis import strategies as st
 from tessel.expression import (
     FALSE,
     TRUE,
+    UNKNOWN,
     Expression,
-    ExpressionContext,
     col,
     evaluate_statistics,
     parse,
 )
 from tessel.expression.evaluate import evaluate
-from tessel.expression.sargable import sargable_conjuncts
 from tessel.expression.schema import TableSchema
 from tessel.store.segment.file_writer import WriteOptions
-from tessel.store.segment.page_proofs import page_proofs
 from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
 from tests.store.segment.test_decode import opened
 
@@ -84,55 +83,88 @@ def test_pages_are_as_said(data: st.DataObject) -> None:
         for name, node in zip(_TYPES, segment.tops, strict=True)
     }
     predicate = data.draw(_conditions())
-    conditions = sargable_conjuncts(ExpressionContext.of(predicate), schema)
-    if conditions is None:
-        return
-    found = page_proofs(conditions, zones, stop - start)
-    assert found is not None
-    edges, proofs = found
-    statistics = PageStatistics(stop - start, zones, {n: kind for n, (kind, _) in _TYPES.items()})
-    proved = evaluate_statistics(predicate, statistics, schema)
-    assert edges.tolist() == statistics.edges.tolist()
+    kinds = {name: kind for name, (kind, _) in _TYPES.items()}
+    statistics = PageStatistics(stop - start, zones, kinds)
+    edges, proofs = statistics.edges, evaluate_statistics(predicate, statistics, schema)
+    by_arrays = evaluate_statistics(predicate, _ArraysAlone(stop - start, zones, kinds), schema)
     mask = evaluate(predicate, table.slice(start, stop - start))
     truths = np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
     for page, proof in enumerate(proofs.tolist()):
         here = truths[edges[page] : edges[page + 1]]
         assert proof != FALSE or not here.any()
         assert proof != TRUE or here.all()
-        if proved[page] == FALSE:
-            assert proof == FALSE, "nothing is read that the statistics domain rules out"
+        if by_arrays[page] != UNKNOWN:
+            assert proof == by_arrays[page], "numbers prove what arrays prove"
+
+
+class _ArraysAlone(PageStatistics):
+    """Bounds as Arrow arrays alone, which the kernels of operators are applied to."""
+
+    def facts(self, name: str) -> Any:
+        facts = super().facts(name)
+        names = ["minimum", "maximum", "minimum_exact", "maximum_exact", "missing"]
+        return SimpleNamespace(numbers=None, **{each: getattr(facts, each) for each in names})
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "sargable"),
     [
-        "`1` != 3",
-        "`1` < `2`",
-        "`1` + 1 < 3",
-        "`1` < 3 or `2` < 3",
-        "`6` < 'b'",
-        "`1` < 2.5",
-        "not (`1` < 3)",
-        "`1` is null",
+        ("`1` < 3", True),
+        ("3 >= `2` and `4` > 0.5", True),
+        ("`6` == 'b' or not (`1` < 3)", True),
+        ("`1` != 3", False),
+        ("`1` < `2`", False),
+        ("`1` + 1 < 3", False),
+        ("`6` < 'b'", False),
+        ("`1` < 2.5", False),
     ],
 )
-def test_other_predicates_are_left_to_the_statistics_domain(text: str) -> None:
-    schema = TableSchema(pa.schema([(name, kind) for name, (kind, _) in _TYPES.items()]))
-    assert sargable_conjuncts(ExpressionContext.of(parse(text)), schema) is None
+def test_arrays_are_made_for_what_is_not_sargable_alone(text: str, *, sargable: bool) -> None:
+    made: list[str] = []
+
+    class Watched(PageStatistics):
+        def facts(self, name: str) -> Any:
+            facts = super().facts(name)
+
+            class Watching:
+                def __getattr__(self, attribute: str) -> Any:
+                    if attribute in ("minimum", "maximum"):
+                        made.append(name)
+                    return getattr(facts, attribute)
+
+            return Watching()
+
+    table = pa.table(
+        {name: pa.array([1, 2], kind) for name, (kind, _) in _TYPES.items() if name < "6"}
+    )
+    table = table.append_column("6", pa.array(["a", "b"]))
+    segment = opened(table, WriteOptions())
+    zones = {
+        name: ColumnZones(
+            node.type, segment.first_rows(node.number), segment.zone_maps(node.number)
+        )
+        for name, node in zip(_TYPES, segment.tops, strict=True)
+    }
+    statistics = Watched(2, zones, {name: kind for name, (kind, _) in _TYPES.items()})
+    evaluate_statistics(parse(text), statistics, TableSchema(table.schema))
+    assert bool(made) != sargable
 
 
-def test_columns_that_are_cut_differently_are_left_alone() -> None:
+def test_columns_that_are_cut_differently_have_the_edges_of_both() -> None:
     table = pa.table({"1": np.arange(64), "2": np.arange(64)})
     segment = opened(table, WriteOptions(page_shifts=dict.fromkeys(table.column_names, 3)))
     one, two = (
         ColumnZones(node.type, segment.first_rows(node.number), segment.zone_maps(node.number))
         for node in segment.tops
     )
-    moved = ColumnZones(two.type, two.edges + 1, two.zones)
-    schema = TableSchema(table.schema)
-    predicate = (col("1") < 3) & (col("2") < 3)
-    conditions = sargable_conjuncts(ExpressionContext.of(predicate), schema)
-    assert conditions is not None
-    assert page_proofs(conditions, {"1": one, "2": two}, 64) is not None
-    assert page_proofs(conditions, {"1": one, "2": moved}, 64) is None
-    assert page_proofs(conditions, {"1": one}, 64) is None
+    moved = ColumnZones(two.type, two.edges - 1, two.zones)
+    kinds = dict.fromkeys(table.column_names, pa.int64())
+    predicate, schema = (col("1") < 9) & (col("2") >= 8), TableSchema(table.schema)
+    alike = PageStatistics(64, {"1": one, "2": two}, kinds)
+    assert alike.edges.tolist() == list(range(0, 65, 8))
+    apart = PageStatistics(64, {"1": one, "2": moved}, kinds)
+    assert apart.edges.tolist() == sorted({*range(0, 65, 8), *range(7, 64, 8)})
+    assert evaluate_statistics(predicate, alike, schema).tolist() == [FALSE, UNKNOWN, *[FALSE] * 6]
+    alone = PageStatistics(64, {"1": one}, kinds)
+    found = evaluate_statistics(predicate, alone, schema)
+    assert found.tolist() == [UNKNOWN, UNKNOWN, *[FALSE] * 6]
