@@ -27,7 +27,7 @@ def by_values() -> Iterator[None]:
         patch.setattr(BoundUnit, "reduced_by", lambda *given: None)
         patch.setattr(BoundUnit, "as_codes", lambda unit, names: unit)
         patch.setattr(SelectedRows, "_encoded", lambda *given: None)
-        patch.setattr(LazyColumns, "gathered", lambda *given: {})
+        patch.setattr(LazyColumns, "gather", lambda *given: None)
         yield
 
 

@@ -16,17 +16,19 @@ from tessel import telemetry
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedRange
+from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.stored_columns import StoredColumns
 
-__all__ = ["SPARSE", "LazyColumns", "forms_of", "plain_text"]
+__all__ = ["GATHERED", "SPARSE", "LazyColumns", "forms_of", "plain_text"]
 
 SPARSE = 8
 """A selection is sparse with at most one row in so many: its values are then cheaper to gather than
 the integers of all rows are to look at."""
 
-_GATHER_BELOW = 2
-"""Single rows are gathered where at most one in so many is selected; else pages are decoded."""
+GATHERED = 2
+"""Rows of which all columns are wanted as values are gathered where at most one in so many is
+selected; else pages are decoded."""
 
 
 class LazyColumns:
@@ -43,6 +45,8 @@ class LazyColumns:
 
     Attributes
     ----------
+    is_far
+        Whether bytes are fetched before they are touched.
     holders
         The piece that holds each column, and the id of the column.
     """
@@ -51,6 +55,7 @@ class LazyColumns:
         self, source: SegmentSource, pieces: Sequence[PieceSource], schema: TableSchema
     ) -> None:
         self.schema = schema
+        self.is_far = source.is_far
         self._source = source
         self.holders = {
             name: (piece, column_id)
@@ -66,30 +71,6 @@ class LazyColumns:
         self._forms.clear()
         return told
 
-    def fetch(self, names: Iterable[str], ranges: Sequence[SelectedRange]) -> None:
-        """Fetch columns of selected rows in one round trip, where bytes are not at hand."""
-        if not self._source.is_far:
-            return
-        own: dict[int, tuple[PieceSource, list[int]]] = {}
-        for name in names:
-            if name in self.holders:
-                piece, column_id = self.holders[name]
-                own.setdefault(id(piece), (piece, []))[1].append(column_id)
-        rows = [range(each.low, each.high) if each.is_whole else each.places() for each in ranges]
-        self._source.fetch([self.lazy_rows(piece).wanted(ids, rows) for piece, ids in own.values()])
-
-    def gathered(
-        self, piece: PieceSource, ranges: Sequence[SelectedRange]
-    ) -> dict[int, list[pa.Array | None]]:
-        """Gather columns of the ranges with few selected rows; return them by range number."""
-        found: dict[int, list[pa.Array | None]] = {}
-        for place, selected in enumerate(ranges):
-            if selected.is_whole or selected.rows * _GATHER_BELOW > selected.high - selected.low:
-                continue
-            rows = selected.places()
-            found[place] = self.lazy_rows(piece).gather(piece.column_ids, rows)
-        return found
-
     def lazy_rows(self, piece: PieceSource) -> LazyRows:
         """Return the rows of a piece, each column of which is read when it is touched."""
         lazy = self._lazy_rows.get(id(piece))
@@ -97,8 +78,40 @@ class LazyColumns:
             lazy = self._lazy_rows[id(piece)] = self._source.lazy_rows(piece)
         return lazy
 
+    # --- values -----------------------------------------------------------------------------------
+
+    def fetch(self, names: Iterable[str], ranges: Sequence[SelectedRange]) -> None:
+        """Fetch columns of selected rows in one round trip; bytes are far."""
+        rows = [range(one.low, one.high) if one.is_whole else one.places() for one in ranges]
+        wanted = [
+            self.lazy_rows(piece).wanted(own.values(), rows) for piece, own in self._by_piece(names)
+        ]
+        self._source.fetch(wanted)
+
+    def gather(self, names: Iterable[str], ranges: Sequence[SelectedRange], one_in: int) -> None:
+        """Read columns of ranges of which at most one row in so many is selected, in one pass."""
+        for selected in ranges:
+            if selected.is_whole or selected.rows * one_in > selected.high - selected.low:
+                continue
+            left = [name for name in names if name not in selected.columns]
+            for piece, own in self._by_piece(left):
+                found = self.lazy_rows(piece).gather(list(own.values()), selected.places())
+                for name, values in zip(own, found, strict=True):
+                    if values is not None:
+                        selected.columns[name] = self._source.declared(values, name, piece)
+
+    def _by_piece(self, names: Iterable[str]) -> list[tuple[PieceSource, dict[str, int]]]:
+        """Return the pieces that hold columns, each with these columns and their ids."""
+        own: dict[int, tuple[PieceSource, dict[str, int]]] = {}
+        for name in names:
+            if name in self.holders:
+                piece, column_id = self.holders[name]
+                own.setdefault(id(piece), (piece, {}))[1][name] = column_id
+        return list(own.values())
+
     def table(self, selected: SelectedRange, names: Sequence[str]) -> pa.Table:
         """Return columns of the selected rows of a range; text may be dictionaries."""
+        self.gather(names, [selected], SPARSE)
         for name in names:
             if name not in selected.columns:
                 selected.columns[name] = self._values(selected, name)
@@ -114,21 +127,60 @@ class LazyColumns:
         found = self.holders.get(name)
         if found is None:
             return pa.nulls(selected.rows, type_)
-        piece, column_id = found
-        lazy = self.lazy_rows(piece)
-        if not selected.is_whole and selected.rows * SPARSE <= selected.high - selected.low:
-            (gathered,) = lazy.gather([column_id], selected.places())
-            if gathered is not None:
-                return self._source.declared(gathered, name, piece)
-        column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
+        column = self._column(found, selected)
         if column.type == type_ and pa.types.is_string(type_):
-            coded = column.coded(None if selected.is_whole else selected.row_mask)
+            coded = column.coded(selected.row_mask)
             if coded is not None:
                 return coded
         values = column.decode() if selected.is_whole else column.filter(selected.row_mask)
-        if values.type == type_:
-            return values
-        return self._source.declared(values, name, piece)
+        return self._source.declared(values, name, found[0])
+
+    def column(self, name: str, ranges: Sequence[SelectedRange]) -> pa.ChunkedArray:
+        """Return a column of ranges of rows, in the type in which it is stored where all is so."""
+        piece, column_id = holder = self.holders[name]
+        chunks: list[pa.Array] = []
+        for selected in ranges:
+            held = selected.columns.get(name)
+            if held is not None:
+                chunks.append(held if held.type == self.schema.type_of(name) else plain_text(held))
+            elif selected.is_whole:
+                chunks += self._column(holder, selected).chunks().chunks
+            else:
+                chunks.append(self._column(holder, selected).filter(selected.row_mask))
+        if len({chunk.type for chunk in chunks}) > 1:
+            chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
+        type_ = chunks[0].type if chunks else self.lazy_rows(piece).type(column_id)
+        return pa.chunked_array(chunks, type=type_)
+
+    def dictionary(self, name: str, ranges: Sequence[SelectedRange]) -> pa.ChunkedArray | None:
+        """Return a text column as one dictionary array; None where it is stored otherwise.
+
+        None also where entries are more than rows: then text is less to take on than these.
+        """
+        piece, column_id = holder = self.holders[name]
+        rows = sum(selected.rows for selected in ranges)
+        if not pa.types.is_string(self.lazy_rows(piece).type(column_id)):
+            return None
+        found: list[pa.DictionaryArray] = []
+        for selected in ranges:
+            if selected.rows:
+                column = self._column(holder, selected)
+                coded = column.coded(selected.row_mask, most_entries=rows)
+                if coded is None:
+                    return None
+                found.append(coded)
+        if not found:
+            return None
+        codes = pa.concat_arrays([each.indices for each in found])
+        entries = found[0].dictionary
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, entries, safe=False)])
+
+    def _column(self, holder: tuple[PieceSource, int], selected: SelectedRange) -> SegmentColumn:
+        """Return what decodes the rows of a range that are selected."""
+        lazy = self.lazy_rows(holder[0])
+        return lazy.column(holder[1], selected.low, selected.high, selected.row_mask)
+
+    # --- stored integers --------------------------------------------------------------------------
 
     def stored(self, names: Sequence[str], low: int, high: int) -> StoredColumns | None:
         """Return rows ``[low, high)`` of columns as stored; None where one is not, or cut apart.
@@ -182,64 +234,6 @@ class LazyColumns:
         found = StoredColumns.beside(parts)
         order = np.argsort([place for places in pieces for place in places])
         return None if found is None else found.in_order(order.tolist())
-
-    def dictionary(
-        self, piece: PieceSource, column_id: int, ranges: Sequence[SelectedRange]
-    ) -> pa.ChunkedArray | None:
-        """Return a text column as one dictionary array; None where it is stored otherwise.
-
-        None also where entries are more than rows: then text is less to take on than these.
-        """
-        lazy = self.lazy_rows(piece)
-        rows = sum(selected.rows for selected in ranges)
-        if not pa.types.is_string(lazy.type(column_id)):
-            return None
-        found: list[pa.DictionaryArray] = []
-        for selected in ranges:
-            if selected.rows:
-                mask = None if selected.is_whole else selected.row_mask
-                column = lazy.column(column_id, selected.low, selected.high, mask)
-                coded = column.coded(mask, most_entries=rows)
-                if coded is None:
-                    return None
-                found.append(coded)
-        if not found:
-            return None
-        codes = pa.concat_arrays([each.indices for each in found])
-        entries = found[0].dictionary
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, entries, safe=False)])
-
-    def column(
-        self,
-        piece: PieceSource,
-        name: str,
-        column_id: int,
-        ranges: Sequence[SelectedRange],
-        gathered: Mapping[int, list[pa.Array | None]],
-    ) -> pa.ChunkedArray:
-        """Return a column of ranges of rows; of some of them it was gathered already."""
-        lazy = self.lazy_rows(piece)
-        type_ = lazy.type(column_id)
-        number = piece.column_ids.index(column_id)
-        chunks: list[pa.Array] = []
-        for place, selected in enumerate(ranges):
-            if place in gathered and gathered[place][number] is not None:
-                chunks.append(gathered[place][number])
-                continue
-            held = selected.columns.get(name)
-            if held is not None:
-                coded = isinstance(held, pa.DictionaryArray) and not pa.types.is_dictionary(type_)
-                chunks.append(held.dictionary.take(held.indices) if coded else held)
-                type_ = chunks[-1].type
-                continue
-            column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
-            if selected.is_whole:
-                chunks += column.chunks().chunks
-            else:
-                chunks.append(column.filter(selected.row_mask))
-        if len({chunk.type for chunk in chunks}) > 1:
-            chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
-        return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)
 
 
 def forms_of(columns: Mapping[str, Any]) -> dict[str, str]:

@@ -163,6 +163,11 @@ class SegmentSource:
         Columns and types of the symbol.
     column_ids
         The id of each column.
+
+    Attributes
+    ----------
+    is_far
+        Whether bytes are asked for and waited for; otherwise those of segments are all there.
     """
 
     def __init__(
@@ -172,11 +177,8 @@ class SegmentSource:
         self.schema = schema
         self.column_ids = dict(column_ids)
         self._reader = SegmentReader(objects)
-
-    @property
-    def is_far(self) -> bool:
-        """Whether bytes are asked for and waited for; otherwise those of segments are all there."""
-        return not self._reader.views
+        self.is_far = not self._reader.views
+        self._schemas: dict[tuple[tuple[object, ...], ...], pa.Schema] = {}
 
     def load(self, piece: PieceSource) -> pa.Table:
         """Read a piece.
@@ -199,7 +201,7 @@ class SegmentSource:
         return self.table_of(
             piece,
             piece.row_stop - piece.row_start,
-            lambda: self._reader.read(piece.key, piece.column_ids, start, stop),
+            lambda: self._reader.read(piece.key, piece.column_ids, start, stop).columns,
         )
 
     def load_joined(self, pieces: Sequence[PieceSource]) -> pa.Table | None:
@@ -223,7 +225,7 @@ class SegmentSource:
             return self.table_of(
                 first,
                 sum(lengths),
-                lambda: self._reader.read_joined(keys, first.column_ids, spans),
+                lambda: self._reader.read_joined(keys, first.column_ids, spans).columns,
             )
         except (StoreError, NotFoundError, ValueError):
             return None
@@ -235,7 +237,7 @@ class SegmentSource:
         """
         inside = rows - piece.row_start + piece.segment_row_start
         return self.table_of(
-            piece, len(rows), lambda: self._reader.take(piece.key, piece.column_ids, inside)
+            piece, len(rows), lambda: self._reader.take(piece.key, piece.column_ids, inside).columns
         )
 
     def gather(
@@ -258,7 +260,7 @@ class SegmentSource:
         ]
 
     def fetch(self, wanted: Sequence[Wanted]) -> None:
-        """Fetch rows of columns of several pieces in one round trip, where they are far."""
+        """Fetch rows of columns of several pieces in one round trip; they are far."""
         self._reader.fetch(wanted)
 
     def lazy_rows(self, piece: PieceSource) -> LazyRows:
@@ -267,11 +269,16 @@ class SegmentSource:
         stop = start + piece.row_stop - piece.row_start
         return self._reader.lazy_rows(piece.key, piece.column_ids, start, stop)
 
-    def declared(self, values: pa.Array, name: str, piece: PieceSource) -> pa.Array:
+    def declared(self, values: _Column, name: str, piece: PieceSource) -> _Column:
         """Return values of a column in its type, where they were stored in a narrower one."""
-        return _declared(values, self._type(name), name, piece.key)
+        return _declared(values, self.schema.type_of(name), name, piece.key)
 
-    def table_of(self, piece: PieceSource, rows: int, read: Callable[[], pa.Table]) -> pa.Table:
+    def table_of(
+        self,
+        piece: PieceSource,
+        rows: int,
+        read: Callable[[], Sequence[pa.Array | pa.ChunkedArray]],
+    ) -> pa.Table:
         """Return the table of a piece of which ``rows`` rows are wanted; as :meth:`load`.
 
         Parameters
@@ -279,31 +286,35 @@ class SegmentSource:
         read
             Gives the stored columns in the order of the piece; some maybe as dictionaries.
         """
+        shape = piece.columns, piece.column_ids, piece.absent
+        schema = self._schemas.get(shape)
+        if schema is None:
+            schema = self._schemas[shape] = self._schema_of(piece)
+        if not schema.names:
+            # The row count is known from the plan: nothing needs to be read for it.
+            return pa.table({"": pa.nulls(rows)}).select([])
+        found = dict(zip(piece.columns, read(), strict=True)) if piece.columns else {}
+        columns: list[pa.Array | pa.ChunkedArray] = []
+        for place, field in enumerate(schema):
+            column = found.get(field.name)
+            if column is None:
+                column = pa.nulls(rows, field.type)
+            elif column.type != field.type:
+                column = self.declared(column, field.name, piece)
+                schema = schema.set(place, field.with_type(column.type))
+            columns.append(column)
+        return pa.table(columns, schema=schema)
+
+    def _schema_of(self, piece: PieceSource) -> pa.Schema:
+        """Return the columns of a piece in the order of the symbol, with the declared types."""
         for name, column_id in zip(piece.columns, piece.column_ids, strict=True):
             if self.column_ids.get(name) != column_id:
                 raise _format_error(f"column {name!r} has not the id {column_id} in this symbol")
         for name in piece.absent:
             if name not in self.schema:
                 raise _format_error(f"this symbol has no column {name!r}")
-        if not piece.columns and not piece.absent:
-            # The row count is known from the plan: nothing needs to be read for it.
-            return pa.table({"": pa.nulls(rows)}).select([])
-        found = {
-            name: pa.chunked_array([_missing(rows, self._type(name))]) for name in piece.absent
-        }
-        if piece.columns:
-            for name, column in zip(piece.columns, read().columns, strict=True):
-                found[name] = _declared(column, self._type(name), name, piece.key)
-        names = [name for name in self.schema.names if name in found]
-        fields = [self.schema.arrow.field(name).with_type(found[name].type) for name in names]
-        return pa.table([found[name] for name in names], schema=pa.schema(fields))
-
-    def _type(self, name: str) -> pa.DataType:
-        return self.schema.type_of(name)
-
-
-def _missing(rows: int, type_: pa.DataType) -> pa.Array:
-    return pa.nulls(rows, type_)
+        names = {*piece.columns, *piece.absent}
+        return pa.schema([field for field in self.schema.arrow if field.name in names])
 
 
 def _declared(column: _Column, type_: pa.DataType, name: str, key: SegmentKey) -> _Column:

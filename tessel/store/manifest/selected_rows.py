@@ -12,6 +12,7 @@ import copy
 import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.program import Program
 from tessel.kernels.select_rows import select_places, select_rows
-from tessel.store.manifest.lazy_columns import SPARSE, LazyColumns, plain_text
+from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedPage, SelectedRange
 from tessel.store.segment.page_statistics import ColumnZones
@@ -71,7 +72,12 @@ class SelectedRows:
     @property
     def is_whole(self) -> bool:
         """Whether all rows are selected and no column was read."""
-        return len(self) == self._rows and not any(each.columns for each in self._ranges)
+        held = self._ranges
+        if len(held) != 1:
+            return not self._rows
+        only = held[0]
+        whole = only.mask is None and only.offsets is None and not only.columns
+        return whole and only.high - only.low == self._rows
 
     @property
     def first_row(self) -> int:
@@ -92,7 +98,8 @@ class SelectedRows:
 
     def values(self, names: Sequence[str]) -> pa.Table:
         """Return columns of the selected rows; text may be dictionaries."""
-        self._lazy.fetch(names, self._ranges)
+        if self._lazy.is_far:
+            self._lazy.fetch(names, self._ranges)
         tables = [self._lazy.table(selected, names) for selected in self._ranges]
         if not tables:
             return self.schema.select(names).empty()
@@ -202,7 +209,8 @@ class SelectedRows:
         context = ExpressionContext.of(predicate)
         left = self._between(0, first)
         unpruned = list(self._unpruned(asked, context, names))
-        self._lazy.fetch(names, [selected for selected, proof in unpruned if proof != TRUE])
+        if self._lazy.is_far:
+            self._lazy.fetch(names, [selected for selected, proof in unpruned if proof != TRUE])
         for selected, proof in unpruned:
             kept = selected if proof == TRUE else self._narrowed(selected, predicate, names)
             if kept is not None:
@@ -241,7 +249,8 @@ class SelectedRows:
                 spans.append([selected])
         if not whole and len(self) * SPARSE < sum(own[-1].high - own[0].low for own in spans):
             return None
-        self._lazy.fetch(names, [SelectedRange(own[0].low, own[-1].high) for own in spans])
+        if self._lazy.is_far:
+            self._lazy.fetch(names, [SelectedRange(own[0].low, own[-1].high) for own in spans])
         blocks: list[StoredBlocks] = []
         columns: tuple[StoredColumn, ...] = ()
         for own in spans:
@@ -292,18 +301,15 @@ class SelectedRows:
         if self.is_whole and not coded:
             return self.load(piece)
 
-        def stored() -> pa.Table:
-            names = [str(column_id) for column_id in piece.column_ids]
+        def stored() -> list[Any]:
             lazy, ranges = self._lazy, self._ranges
-            lazy.fetch([name for each in self.pieces for name in each.columns], ranges)
-            gathered = lazy.gathered(piece, ranges)
-            columns = [
-                lazy.column(piece, name, column_id, ranges, gathered)
-                if name not in coded or (codes := lazy.dictionary(piece, column_id, ranges)) is None
-                else codes
-                for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
-            ]
-            return pa.table(columns, names=names)
+            if lazy.is_far:
+                lazy.fetch([name for each in self.pieces for name in each.columns], ranges)
+            found = {n: lazy.dictionary(n, ranges) for n in piece.columns if n in coded}
+            left = [name for name in piece.columns if found.get(name) is None]
+            lazy.gather(left, ranges, GATHERED)
+            found |= {name: lazy.column(name, ranges) for name in left}
+            return [found[name] for name in piece.columns]
 
         return self._source.table_of(piece, len(self), stored)
 

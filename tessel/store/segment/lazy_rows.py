@@ -155,7 +155,8 @@ class LazyRows:
         if not nodes or not len(rows):
             return [None] * len(nodes)
         wanted = rows + self._start
-        self._opener.fetch(self._key, self._segment, nodes, wanted)
+        if not self._opener.views:
+            self._opener.fetch(self._key, self._segment, nodes, wanted)
         return gather_columns([SegmentRows(self._segment, nodes, len(wanted))], wanted, None)
 
     def first_at_or_after(self, column_id: int, bound: int) -> int:

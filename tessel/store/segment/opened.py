@@ -133,8 +133,6 @@ class SegmentOpener:
             data = self._view(key)
             file = self._file(key, data, columns)
             found = self._cache.put(key, self._pages(key, file, data))
-        elif columns is not None:
-            found.columns(tuple(columns))
         # Bytes that were read are those of one use; what is kept of them are the metadata.
         return found if self.views else self._pages(key, found.file, None)
 

@@ -91,6 +91,8 @@ class SegmentPages:
     ----------
     file, data
         As given.
+    row_count
+        Top-level rows.
     nodes
         The physical columns, by number.
     tops
@@ -115,6 +117,7 @@ class SegmentPages:
     ) -> None:
         self.file = file
         self.data = data
+        self.row_count = file.row_count
         self.nodes: tuple[FieldNode, ...] = file.nodes
         self.tops: tuple[FieldNode, ...] = tuple(node for node in self.nodes if node.parent < 0)
         directory = file.directory
@@ -136,11 +139,6 @@ class SegmentPages:
         self.memos: LruCache[Hashable, Any] = LruCache(_MOST_MEMOS)
         self.stored: dict[int, StoredColumn | None] = {}
         self.stored_with_gaps: dict[int, StoredColumn | None] = {}
-
-    @property
-    def row_count(self) -> int:
-        """Top-level rows."""
-        return self.file.row_count
 
     def flag_of(self, node: int, number: int) -> int:
         """Return where the flag of a page is; that of a dictionary follows those of its column."""

@@ -80,7 +80,8 @@ class SegmentReader:
             and column and page where one is to blame.
         """
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
-        self._opener.fetch(key, segment, nodes, range(row_start, row_stop))
+        if not self._opener.views:
+            self._opener.fetch(key, segment, nodes, range(row_start, row_stop))
         few: list[pa.Array | None] = [None] * len(nodes)
         if nodes and self._opener.views and 0 < row_stop - row_start <= _FEW_ROWS:
             rows = np.arange(row_start, row_stop)
@@ -100,11 +101,10 @@ class SegmentReader:
         return LazyRows(self._opener, key, segment, by_id, row_start, row_stop)
 
     def fetch(self, wanted: Sequence[Wanted]) -> None:
-        """Fetch rows of columns of several segments in one round trip, where they are far."""
-        if not self.views:
-            from tessel.store.segment.fetch import fetch
+        """Fetch rows of columns of several segments in one round trip; they are far."""
+        from tessel.store.segment.fetch import fetch
 
-            fetch(self._opener.source, wanted)
+        fetch(self._opener.source, wanted)
 
     def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
         """Return single rows of some columns of a segment.
