@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tessel.cli.arguments import EngineName
 from tessel.cli.flights import FLIGHTS_INDEX, read_flights
 from tessel.compare import Difference, first_difference
 from tessel.lazy import dataclass
@@ -22,7 +22,6 @@ __all__ = [
     "SYMBOL",
     "Compared",
     "DemoStep",
-    "Engine",
     "Explained",
     "Imported",
     "QueryStarted",
@@ -39,13 +38,6 @@ _SEGMENT_ROWS = 32_768
 """Smaller than the default, so that a year makes several segments and a query can skip some."""
 
 _Value = TypeVar("_Value")
-
-
-class Engine(enum.StrEnum):
-    """Where a query runs, as ``store.read(executor=...)`` calls it."""
-
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +78,7 @@ class SparkStarted:
 class Ran:
     """The query ran on one engine."""
 
-    engine: Engine
+    engine: EngineName
     table: pa.Table
     seconds: float
     show_rows: bool
@@ -173,11 +165,11 @@ def _start_spark() -> SparkStarted:
     return SparkStarted(seconds, current().spark_master)
 
 
-def _answer(store: Any, query: Any, engine: Engine) -> pa.Table:
+def _answer(store: Any, query: Any, engine: EngineName) -> pa.Table:
     return store.read(SYMBOL, query=query, executor=engine.value).to_arrow()
 
 
-def run_demo(uri: str, engines: Sequence[Engine]) -> Iterator[DemoStep]:
+def run_demo(uri: str, engines: Sequence[EngineName]) -> Iterator[DemoStep]:
     """Run the main job.
 
     Parameters
@@ -203,7 +195,7 @@ def run_demo(uri: str, engines: Sequence[Engine]) -> Iterator[DemoStep]:
 
     store = ts.open(uri)
     yield _import_flights(store, uri)
-    if Engine.SPARK in engines:
+    if EngineName.SPARK in engines:
         yield _start_spark()
     for title, build in _QUERIES:
         query = build()

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
+from tessel.cli.arguments import EngineName
 from tessel.cli.demo import (
     SYMBOL,
     Compared,
     DemoStep,
-    Engine,
     Explained,
     Imported,
     QueryStarted,
@@ -23,7 +23,7 @@ from tessel.cli.output_table import TableOutput, make_console
 
 __all__ = ["DemoReport"]
 
-_ENGINES = {Engine.LOCAL: "on the local pool", Engine.SPARK: "as a Spark job"}
+_ENGINES = {EngineName.LOCAL: "on the local pool", EngineName.SPARK: "as a Spark job"}
 
 
 class DemoReport:

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from tessel.cli import demo as demo_module
 from tessel.cli.app import app
-from tessel.cli.demo import Compared, Engine, Explained, Imported, QueryStarted, Ran, run_demo
+from tessel.cli.arguments import EngineName
+from tessel.cli.demo import Compared, Explained, Imported, QueryStarted, Ran, run_demo
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 from tessel.cli.flights import read_flights
 
@@ -54,9 +55,9 @@ def _instants(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.spark
 def test_both_queries_against_duckdb_and_spark(tmp_path: Path, spark: object) -> None:
-    steps = list(run_demo(str(tmp_path / "store"), (Engine.LOCAL, Engine.SPARK)))
+    steps = list(run_demo(str(tmp_path / "store"), (EngineName.LOCAL, EngineName.SPARK)))
     answers = [step for step in steps if isinstance(step, Ran)]
-    assert [step.engine for step in answers] == [Engine.LOCAL, Engine.SPARK] * 2
+    assert [step.engine for step in answers] == [EngineName.LOCAL, EngineName.SPARK] * 2
     for place, sql in ((0, DELAYS), (2, DAILY)):
         expected = _instants(_expected(sql))
         # Sums of whole numbers are exact in both, so the means agree to the bit.
@@ -70,7 +71,7 @@ def test_both_queries_against_duckdb_and_spark(tmp_path: Path, spark: object) ->
 
 def test_a_second_run_adds_a_version(tmp_path: Path) -> None:
     for version in (1, 2):
-        steps = run_demo(str(tmp_path / "store"), (Engine.LOCAL,))
+        steps = run_demo(str(tmp_path / "store"), (EngineName.LOCAL,))
         imported = next(steps)
         assert isinstance(imported, Imported)
         assert imported.version == version
@@ -99,6 +100,6 @@ def test_answers_that_differ_are_shown_and_fail(
     assert "{'n': '4'}" in result.stdout
 
 
-def _one_wrong(store: Any, query: Any, engine: Engine) -> pa.Table:
+def _one_wrong(store: Any, query: Any, engine: EngineName) -> pa.Table:
     del store, query
-    return pa.table({"n": [1, 2, 3 if engine is Engine.LOCAL else 4]})
+    return pa.table({"n": [1, 2, 3 if engine is EngineName.LOCAL else 4]})

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tessel.cli.arguments import EngineName
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 
 __all__ = ["demo"]
@@ -32,13 +33,13 @@ def demo(
     them to a store on disk, runs two queries on the local pool and as Spark jobs, and
     compares the answers row for row. Calling it again adds a version.
     """
-    from tessel.cli.demo import Engine, run_demo
+    from tessel.cli.demo import run_demo
     from tessel.cli.demo_report import DemoReport
 
     engines = {
-        _Engines.BOTH: (Engine.LOCAL, Engine.SPARK),
-        _Engines.LOCAL: (Engine.LOCAL,),
-        _Engines.SPARK: (Engine.SPARK,),
+        _Engines.BOTH: (EngineName.LOCAL, EngineName.SPARK),
+        _Engines.LOCAL: (EngineName.LOCAL,),
+        _Engines.SPARK: (EngineName.SPARK,),
     }[engine]
     report = DemoReport()
     for step in run_demo(store, engines):

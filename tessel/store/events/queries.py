@@ -7,7 +7,8 @@ Timeless data override what a timeline holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.lazy import dataclass
 from tessel.store.events.cell import Cell
-from tessel.store.events.chunk import Chunk, cast_lists
+from tessel.store.events.chunk import Chunk, Rows, cast_lists
 from tessel.store.events.event_ids import Ids, id_bytes, ids_as_arrow, log_time
 from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
@@ -247,10 +248,7 @@ class States:
 
     def event_times(self) -> tuple[pa.Array, pa.Array]:
         """Return when the event of each was logged, and when it arrived, or null."""
-        arrived = np.zeros(len(self.there), np.int64)
-        for number, (_, chunk) in enumerate(self.found.chunks):
-            wanted = self.found.source == number
-            arrived[wanted] = chunk.arrived_at(self.found.row[wanted])
+        arrived = self._of_events(np.int64, Chunk.arrived_at)
         logged = self.found.ids[:, 0].astype(np.int64)
         return (
             arrow_array(logged, mask=~self.there).view(STAMP),
@@ -259,11 +257,15 @@ class States:
 
     def instances(self) -> pa.Array:
         """Return how many instances the event of each has, or null."""
-        counts = np.zeros(len(self.there), np.uint32)
+        return arrow_array(self._of_events(np.uint32, Chunk.instances_at), mask=~self.there)
+
+    def _of_events(self, dtype: npt.DTypeLike, of: Callable[[Chunk, Rows], Any]) -> np.ndarray:
+        """Return a number of the event of each."""
+        numbers = np.zeros(len(self.there), dtype)
         for number, (_, chunk) in enumerate(self.found.chunks):
             wanted = self.found.source == number
-            counts[wanted] = chunk.instances_at(self.found.row[wanted])
-        return arrow_array(counts, mask=~self.there)
+            numbers[wanted] = of(chunk, self.found.row[wanted])
+        return numbers
 
 
 def states_many(
