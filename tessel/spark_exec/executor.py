@@ -40,7 +40,7 @@ from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.unions import placed_one_after_another
 from tessel.spark_exec.wire import MAX_BLOB_BYTES
-from tessel.store.objects.address import address_of
+from tessel.store.objects.open import address_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -50,7 +50,7 @@ from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.objects.address import open_address
+from tessel.store.objects.open import open_address
 
 __all__ = [
     "MARKER_ROWS",

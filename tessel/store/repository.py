@@ -118,7 +118,7 @@ class Repository(ManifestSets, Bulk):
         StoreNotVisibleError
             For a store in the memory of this process.
         """
-        from tessel.store.objects.address import address_of
+        from tessel.store.objects.open import address_of
 
         if isinstance(self.objects, MemoryObjects):
             raise StoreNotVisibleError.in_memory(self.uri)

@@ -10,7 +10,6 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "address": "address_of open_address",
         "base": "ObjectStore ParallelPuts SupportsInventory SupportsLeftovers put_all",
         "cloud": "CloudObjects",
         "cloud_place": "CloudOptions",
@@ -18,6 +17,6 @@ __getattr__ = names_from(
         "foreign": "ForeignObjects foreign_name open_foreign",
         "local": "LocalObjects",
         "memory": "MemoryObjects",
-        "open": "open_objects",
+        "open": "address_of open_address open_objects",
     },
 )

@@ -1,12 +1,19 @@
-"""From a URI to the place it names: the one list of schemes."""
+"""From a URI to the place it names, the one list of schemes; and from a place to its address.
+
+Whoever hands work to other processes takes an address: plain data by which another process opens a
+store. Options of a cloud store go along. Credentials do not: a plan is shown, logged and kept by
+those who run it. The other process uses what its own environment offers.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tessel.errors import InvalidInputError, NotAStoreError, UnicodeTextError
+from tessel.errors import InvalidInputError, NotAStoreError, StoreAccessError, UnicodeTextError
 from tessel.store.objects.base import ObjectStore
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
     from tessel.store.objects.cloud_place import CloudOptions
     from tessel.store.objects.credentials import CredentialsSource
 
-__all__ = ["open_objects"]
+__all__ = ["address_of", "open_address", "open_objects"]
 
 _KINDS = "a path, file:///path, memory://name, s3://bucket/folder, gs://… or az://…"
 
@@ -127,3 +134,43 @@ def _file_path(uri: str) -> str:
             "a file:// URI with a host names no file here", hint="write file:///absolute/path"
         )
     return unquote(parts.path)
+
+
+_FIELDS = {"uri", "options"}
+
+
+def address_of(objects: ObjectStore) -> dict[str, Any]:
+    """Return plain data for :func:`open_address` in another process.
+
+    Raises
+    ------
+    StoreAccessError
+        For a store that was opened with credentials, which stay in this process.
+    """
+    from tessel.store.objects.cloud import CloudObjects
+
+    if not isinstance(objects, CloudObjects):
+        return {"uri": objects.uri, "options": None}
+    if objects.has_credentials:
+        raise StoreAccessError(
+            f"{objects.uri!r} was opened with credentials=, which other processes do not get: no "
+            "plan holds a secret",
+            hint="let the workers have an identity of their own (that of their machines, or the "
+            "provider's variables in their environment) and open the store without credentials=; "
+            'or run the query locally: executor="local"',
+            uri=objects.uri,
+        )
+    return {"uri": objects.uri, "options": dataclasses.asdict(objects.options)}
+
+
+def open_address(address: Mapping[str, Any]) -> ObjectStore:
+    """Return the objects at an address.
+
+    Raises
+    ------
+    InvalidInputError
+        For what is no address; otherwise as :func:`open_objects`.
+    """
+    if not isinstance(address, Mapping) or set(address) != _FIELDS:
+        raise InvalidInputError("this is no address of a store", hint="pass on that of address_of")
+    return open_objects(address["uri"], options=address["options"])

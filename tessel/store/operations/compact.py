@@ -20,7 +20,7 @@ from tessel.store.history.changes import Edit
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
-from tessel.store.segment.layout import column_slices
+from tessel.store.segment.writer import column_slices
 
 __all__ = ["CompactReport", "compact", "footprint", "planned_compaction"]
 

@@ -37,7 +37,7 @@ from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.taking import FINALIZED, Merged, objection
-from tessel.store.segment.layout import assign_column_ids
+from tessel.store.segment.writer import assign_column_ids
 
 __all__ = ["Merged", "Mode", "finalize"]
 

@@ -23,7 +23,7 @@ from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index, in_order
 from tessel.store.names import check_symbol_name, object_kind
 from tessel.store.operations.stage import Stage
-from tessel.store.segment.layout import assign_column_ids
+from tessel.store.segment.writer import assign_column_ids
 
 __all__ = ["StagedRows", "check_task", "stage_rows"]
 

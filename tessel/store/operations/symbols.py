@@ -16,7 +16,7 @@ from tessel.store.names import check_symbol_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
 from tessel.store.segment.file_writer import check_encodings
-from tessel.store.segment.layout import assign_column_ids
+from tessel.store.segment.writer import assign_column_ids
 
 __all__ = ["delete", "rename_symbol", "set_metadata", "write"]
 
