@@ -218,12 +218,15 @@ class Question:
         right without the answer; None where it is not.
     purpose
         What the answer is for; for people.
+    answer
+        The plan that is run, where it is known already what ``revise`` makes of the answer.
     """
 
     plan: Plan
     revise: Callable[[pa.Table], Plan]
     saves: int | None = None
     purpose: str = ""
+    answer: Plan | None = None
 
 
 def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: int = 0) -> Plan:
@@ -240,6 +243,9 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
         is right without.
     """
     while (asked := plan.question) is not None and (asked.saves is None or asked.saves >= least):
+        if asked.answer is not None:
+            plan = asked.answer
+            break
         try:
             parts = list(run(asked.plan))
             answer = pa.concat_tables(parts) if parts else asked.plan.schema.empty()
@@ -299,7 +305,10 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
     asked = plan.question
     if asked is not None:
         revise = asked.revise
-        asked = dataclasses.replace(asked, revise=lambda answer: continued(revise(answer), clauses))
+        known = asked.answer and continued(asked.answer, clauses)
+        asked = dataclasses.replace(
+            asked, revise=lambda answer: continued(revise(answer), clauses), answer=known
+        )
     return Plan(plan.inputs, made, stages[-1].schemas[-1], plan.changes, asked)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gc
 import weakref
+from unittest import mock
 
 import pyarrow as pa
+import pytest
 
-from tessel.clauses import Plan, QueryBuilder, SubQuery, plan_query
+from tessel.api import Result, Store
+from tessel.clauses import LocalExecutor, Plan, QueryBuilder, SubQuery, plan_query
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.planner import plan_cache
 from tessel.options import options
 from tests.clauses.helpers import Latest, fresh_store, stored
+from tests.clauses.joins.tables import narrowed
 
 Q = QueryBuilder()
 
@@ -66,11 +71,68 @@ def test_inputs_of_a_join_are_planned_once() -> None:
     assert store.read("x", query=query).to_arrow().to_pydict() == {"v": [3], "w": [1]}
 
 
+_RESAMPLED = Q.resample("7s", origin="start").agg(s=("v", "sum"))
+
+
+def _shop() -> Store:
+    store = fresh_store()
+    times = pa.array(range(100), pa.timestamp("s"))
+    store.write("x", pa.table({"t": times, "v": list(range(100))}), index="t")
+    store.write("y", pa.table({"v": [3, 5], "w": [1, 2]}))
+    return store
+
+
+@pytest.mark.parametrize("query", [Q.join("y", "v"), Q.join("y", "v", "right"), _RESAMPLED])
+def test_a_question_is_asked_once_for_each_state_of_all_symbols(query: QueryBuilder) -> None:
+    store = _shop()
+    with narrowed(10_000):
+        shown = str(store.explain("x", query))
+        first, asked = _read(store, query)
+        again, unasked = _read(store, QueryBuilder.from_json(query.to_json()))
+        assert asked > unasked == 1
+        assert again.to_arrow().equals(first.to_arrow())
+        assert again.lineage.segments_read == first.lineage.segments_read
+        assert str(store.explain("x", query)) == shown  # and "asked first" is in it
+        for symbol, row in (("y", {"v": [7], "w": [4]}), ("x", {"t": [_LATE], "v": [3]})):
+            store.append(symbol, pa.table(row, store.schema(symbol).arrow))
+            found, asked = _read(store, query)
+            assert asked > 1 or symbol not in str(found.lineage.symbols)
+            with mock.patch.object(plan_cache, "_MEMO", f"never {symbol}"):
+                anew, _ = _read(store, query)
+            assert found.to_arrow().equals(anew.to_arrow())
+        old = store.read("x", query=query, as_of=store.version - 2)
+        assert old.to_arrow().equals(first.to_arrow())
+
+
+_LATE = dt.datetime(2000, 1, 1)
+
+
+def _read(store: Store, query: QueryBuilder) -> tuple[Result, int]:
+    """Return an answer, and how many plans were run for it."""
+    with mock.patch.object(
+        LocalExecutor, "run", autospec=True, side_effect=LocalExecutor.run
+    ) as run:
+        found = store.read("x", query=query)
+    return found, run.call_count
+
+
+def test_large_answers_are_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _shop()
+    monkeypatch.setattr(plan_cache, "_MOST_ANSWER_BYTES", 1)
+    with narrowed(10_000):
+        reads = [_read(store, Q.join("y", "v")) for _ in range(3)]
+    assert [asked for _, asked in reads] == [2, 2, 2]
+    assert {str(found.to_arrow()) for found, _ in reads} == {str(reads[0][0].to_arrow())}
+
+
 def test_the_cache_is_bounded_and_keeps_no_store_alive() -> None:
     store = fresh_store()
     store.write("x", pa.table({"v": list(range(100))}))
     for number in range(plan_cache._MOST_PLANS + 5):
         store.read("x", query=Q.filter(f"v < {number}"))
+    store.write("y", pa.table({"v": [3, 5]}))
+    with narrowed(10_000):
+        store.read("x", query=Q.join("y", "v"))
     memos = store.view("x").index().memos
     assert len(memos["plans"]) == plan_cache._MOST_PLANS
     alive = weakref.ref(store)

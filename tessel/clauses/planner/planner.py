@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from tessel.clauses.apply_together import together
@@ -177,28 +177,32 @@ class _Planner:
 
     def plan(self, query: SubQuery) -> Plan:
         """Plan a query, which may be the input of another."""
-        view = self.view(query.symbol, query.as_of)
         places = range(len(query.clauses))
         asking = next((at for at in places if asks_for_origin(query.clauses[at])), None)
         combining = next((at for at in reversed(places) if _combines(query.clauses[at])), None)
-        try:
+        view = self.view(query.symbol, query.as_of)
+        asks = asking is not None or combining is not None
+
+        def found() -> Mapping[tuple[str, int | None], SymbolView]:
+            return self._views if asks else {(query.symbol, query.as_of): view}
+
+        def make() -> Plan:
             if asking is not None:
                 before = dataclasses.replace(query, clauses=query.clauses[:asking])
                 schema = query_schema(self, before, self._known)
                 return plan_question(query, asking, schema, self.plan)
             if combining is not None:
                 return self._combined(query, combining)
-            return self._from_cache(view, query.clauses)
+            return self._one_symbol(view, query.clauses)
+
+        try:
+            if self._passes is not PASSES:
+                return make()
+            options = self._options, self._workers, self._gathered_bytes
+            return cached_plan(query, options, self.view, found, make, asks=asks)
         except TesselError as error:
             error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
             raise
-
-    def _from_cache(self, view: SymbolView, clauses: tuple[Clause, ...]) -> Plan:
-        """Return the plan of clauses on one symbol, made now where it was not made before."""
-        if self._passes is not PASSES:
-            return self._one_symbol(view, clauses)
-        else_asked = (self._options, self._workers, self._gathered_bytes)
-        return cached_plan(view, clauses, else_asked, lambda: self._one_symbol(view, clauses))
 
     def _one_symbol(
         self, view: SymbolView, clauses: tuple[Clause, ...], high_cardinality: bool | None = None

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tessel.api import Store
-from tessel.clauses.planner import plan_join
+from tessel.clauses.planner import plan_cache, plan_join
 from tessel.options import options
 from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import fresh_store
@@ -32,6 +32,7 @@ def narrowed(most_keys: int | None) -> Iterator[None]:
     """Let joins ask for keys whatever the sizes of both sides, and take so many as a set."""
     with pytest.MonkeyPatch.context() as patch:
         if most_keys is not None:
+            patch.setattr(plan_cache, "_MEMO", f"plans with {most_keys} keys")
             patch.setattr(plan_join, "_LEAST_BYTES", 0)
             patch.setattr(plan_join, "_TIMES_SMALLER", 0)
             patch.setattr(plan_join, "_MOST_KEYS", most_keys)
