@@ -27,13 +27,11 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
-from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
+from tessel.clauses.grouped.group_merging import GroupMerge
 from tessel.clauses.grouped.group_tables import (
     POSITION,
+    GroupShape,
     complete_table,
-    merge_partials,
-    partial_schema,
-    partial_table,
     parts_to_reduce,
 )
 from tessel.clauses.grouped.grouping import (
@@ -43,8 +41,7 @@ from tessel.clauses.grouped.grouping import (
     order_of_keys,
 )
 from tessel.clauses.grouped.kernel_reductions import all_reducible
-from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
-from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
+from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.grouped.stored_groups import StoredParts
 from tessel.clauses.grouped.stored_merging import StoredMerge
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -259,21 +256,22 @@ class PartialAggregation(Clause):
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
             index=IndexEffect.DROP,
-            stored=columns if self._from_stored else frozenset(),
+            stored=columns if all_reducible(self.aggregates) else frozenset(),
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return keys and states."""
         _grouped_schema(self.keys, self.aggregates, input_schema)
-        return TableSchema(partial_schema(self.keys, self.aggregates, input_schema))
-
-    @property
-    def _from_stored(self) -> bool:
-        return all_reducible(self.aggregates) or all_from_stored_values(self.aggregates)
+        return TableSchema(self._shape(input_schema).schema)
 
     def joins(self) -> bool:
         """Return whether states do not grow with the rows."""
-        return all_reducible(self.aggregates)
+        return all_reducible(self.aggregates) and all(
+            has_compact_state(each.aggregate) for each in self.aggregates
+        )
+
+    def _shape(self, schema: TableSchema) -> GroupShape:
+        return GroupShape(self.keys, self.aggregates, schema)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit: as it is stored, where it is not read and its columns allow it."""
@@ -283,7 +281,8 @@ class PartialAggregation(Clause):
         if is_bound(unit):
             unit = unit.as_codes(self.coded_keys)
         parts = parts_to_reduce(unit.table_as_read)
-        tables = [self._partial(part, unit.schema) for part in parts]
+        shape = self._shape(unit.schema)
+        tables = [self._partial(part, shape) for part in parts]
         return unit.replace(tables[0] if len(tables) == 1 else pa.concat_tables(tables))
 
     @property
@@ -297,23 +296,13 @@ class PartialAggregation(Clause):
             return None
         return unit.reduced_by(self._reduced, self.output_schema)
 
-    def _reduced(self, rows: Sequence[Batch]) -> pa.Table | StoredParts | None:
-        if all_from_stored_values(self.aggregates):
-            return each_alone(
-                rows,
-                lambda each: scanned_values(
-                    each, self.keys, self.aggregates, drop_missing=self.drop_missing
-                ),
-            )
+    def _reduced(self, rows: Sequence[Batch]) -> StoredParts | None:
+        shape = self._shape(rows[0].schema)
         return scanned_groups(
-            rows,
-            self.keys,
-            self.aggregates,
-            drop_missing=self.drop_missing,
-            by_appearance=not self.sort,
+            rows, shape, drop_missing=self.drop_missing, by_appearance=not self.sort
         )
 
-    def _partial(self, table: pa.Table, schema: TableSchema) -> pa.Table:
+    def _partial(self, table: pa.Table, shape: GroupShape) -> pa.Table:
         if not self.keys:
             codes, groups, keys = np.zeros(table.num_rows, np.int64), 1, []
         else:
@@ -322,7 +311,7 @@ class PartialAggregation(Clause):
             if found.rows is not None:
                 table = table.take(arrow_array(found.rows))
             codes, groups, keys = found.codes, len(found.first_row), list(found.keys)
-        return partial_table(table, codes, groups, keys, self.keys, self.aggregates, schema)
+        return shape.of_rows(table, codes, groups, keys)
 
 
 @register
@@ -366,7 +355,11 @@ class MergeAggregation(Clause):
         """Merge and finish."""
         from tessel.clauses.index_values import with_times_of_index
 
-        merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
+        shape = GroupShape(self.keys, self.aggregates, self.source)
+        merged = shape.finished(unit.table)
+        if self.sort and self.keys:
+            order = order_of_groups([merged.column(key) for key in self.keys])
+            merged = merged.take(arrow_array(order))
         result = unit.replace(merged, index=self.index)
         return result if self.index is None else with_times_of_index(result)
 

@@ -69,7 +69,7 @@ class CumSum(Cumulative):
         # A row without a value has no sum, and cannot raise either.
         stops = np.where(run.missing, run.starts, run.stops)
         sums = rows.windows(run.starts, stops, run.order)
-        found = self.aggregate.finish(state_arrays(sums), kind, running.column)
+        found = Sum().of_reductions({"sum": sums}, kind, running.column)
         return in_rows(_without(found, run.missing), run.rows)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, numpy_array
+from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
@@ -21,15 +22,11 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
-from tessel.clauses.grouped.group_tables import (
-    complete_table,
-    partial_schema,
-    partial_table,
-    parts_to_reduce,
-)
+from tessel.clauses.grouped.group_states import States
+from tessel.clauses.grouped.group_tables import GroupShape, complete_table, parts_to_reduce
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.kernel_reductions import all_reducible
-from tessel.clauses.grouped.scanned_groups import each_alone
+from tessel.clauses.grouped.scanned_groups import reduced_slices
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.head import Head
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -341,13 +338,19 @@ class PartialResample(_Resampling):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._info(Structure.ROW_SLICE)
-        if not all_reducible(self.aggregates):
+        if not self._reducible:
             return info
         return dataclasses.replace(info, stored=info.columns or frozenset())
 
+    @property
+    def _reducible(self) -> bool:
+        return all_reducible(self.aggregates) and all(
+            has_compact_state(each.aggregate) for each in self.aggregates
+        )
+
     def joins(self) -> bool:
         """Return whether there are buckets alone, of which slices share no more than one."""
-        return not self.by and all_reducible(self.aggregates)
+        return not self.by and self._reducible
 
     def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
         """Reduce a unit that is not read, as it is stored, where its columns allow it."""
@@ -356,39 +359,35 @@ class PartialResample(_Resampling):
         return unit.reduced_by(self._reduced_rows, self.output_schema)
 
     def _reduced_rows(self, rows: Sequence[Batch]) -> pa.Table | None:
+        if not self._reducible:
+            return None
         schema = rows[0].schema
-        bucketer, keys = self.bucketer(schema), stored_names(self.by)
-        if keys:
-            return each_alone(rows, lambda each: self._by_keys(each, bucketer, keys))
-        found = scanned_runs(rows, bucketer, self.aggregates)
-        return None if found is None else self._partial(schema, found[0], [], found[1])
+        bucketer, shape = self.bucketer(schema), self._shape(schema)
+        if self.by:
+            tables = reduced_slices(rows, lambda each: self._by_keys(each, bucketer, shape))
+            return pa.concat_tables(tables) if tables else None
+        found = scanned_runs(rows, bucketer, shape.plan)
+        return None if found is None else self._partial(shape, found[0], [], found[1])
 
-    def _by_keys(self, rows: Batch, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
+    def _by_keys(self, rows: Batch, bucketer: Bucketer, shape: GroupShape) -> pa.Table | None:
         from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
 
-        found = scanned_keyed_runs(
-            rows, bucketer, keys, self.aggregates, drop_missing=self.drop_missing
-        )
-        return None if found is None else self._partial(rows.schema, *found)
+        found = scanned_keyed_runs(rows, bucketer, shape, drop_missing=self.drop_missing)
+        return None if found is None else self._partial(shape, *found)
 
     def _partial(
-        self,
-        schema: TableSchema,
-        numbers: np.ndarray,
-        by: Sequence[pa.Array],
-        states: Sequence[pa.Array],
+        self, shape: GroupShape, numbers: np.ndarray, by: Sequence[pa.Array], states: States
     ) -> pa.Table:
-        fields = partial_schema(self._partial_keys(schema), self.aggregates, schema)
-        return pa.Table.from_arrays([self.labels(numbers, schema), *by, *states], schema=fields)
+        return shape.of_states([self.labels(numbers, shape.source), *by], states)
+
+    def _shape(self, schema: TableSchema) -> GroupShape:
+        return GroupShape((str(schema.index), *stored_names(self.by)), self.aggregates, schema)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the label, the keys and the states."""
-        keys = self._partial_keys(input_schema)
-        return TableSchema(partial_schema(keys, self.aggregates, input_schema), keys[0])
-
-    def _partial_keys(self, schema: TableSchema) -> list[str]:
-        self.output_fields(schema)
-        return [field.name for field in self._keys(schema)]
+        self.output_fields(input_schema)
+        self._keys(input_schema)
+        return TableSchema(self._shape(input_schema).schema, input_schema.index)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit; its buckets are runs, since the index never goes back."""
@@ -399,19 +398,17 @@ class PartialResample(_Resampling):
             return found
         name = unit.schema.index
         assert name is not None
-        table, times = unit.table, index_integers(unit)
+        table, times, shape = unit.table, index_integers(unit), self._shape(unit.schema)
         parts, start = [], 0
         for part in parts_to_reduce(table):
             own = times[start : start + len(part)]
-            parts.append(self._reduced(part, own, unit.schema, name))
+            parts.append(self._reduced(part, own, shape))
             start += len(part)
         partial = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
         return unit.replace(partial, index=name)
 
-    def _reduced(
-        self, table: pa.Table, times: np.ndarray, schema: TableSchema, name: str
-    ) -> pa.Table:
-        numbers, starts = bucket_runs(self.bucketer(schema), times)
+    def _reduced(self, table: pa.Table, times: np.ndarray, shape: GroupShape) -> pa.Table:
+        numbers, starts = bucket_runs(self.bucketer(shape.source), times)
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
         keys = []
         if self.by:
@@ -421,13 +418,5 @@ class PartialResample(_Resampling):
                 table = table.take(arrow_array(found.rows))
             codes, keys = found.codes, found.keys[1:]
             numbers = numbers[numpy_array(found.keys[0])]
-        labels = self.labels(numbers, schema)
-        return partial_table(
-            table,
-            codes,
-            len(numbers),
-            [labels, *keys],
-            [name, *stored_names(self.by)],
-            self.aggregates,
-            schema,
-        )
+        labels = self.labels(numbers, shape.source)
+        return shape.of_rows(table, codes, len(numbers), [labels, *keys])

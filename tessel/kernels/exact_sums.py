@@ -31,6 +31,7 @@ from tessel.kernels.exact_adding import (
     slide_window,
 )
 from tessel.kernels.exact_results import round_integers, round_sums, write_words
+from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.lazy import dataclass
 
 __all__ = ["NEGATIVE", "POSITIVE", "ExactSums", "add_by_group", "decimal_steps"]
@@ -237,6 +238,13 @@ class ExactSums:
             np.concatenate([part.limbs for part in parts]),
             np.concatenate([part.infinities for part in parts]),
         )
+
+    def take(self, groups: Integers) -> ExactSums:
+        """Return some of the sums."""
+        starts, stops = self.ends[groups], self.ends[groups + 1]
+        ends = np.concatenate([self.ends[:1] * 0, np.cumsum(stops - starts)])
+        limbs = self.limbs[rows_of_runs(starts, stops)]
+        return ExactSums(self.first_limb[groups], ends, limbs, self.infinities[groups])
 
     def windows(
         self, starts: Integers, stops: Integers, order: Integers | None = None

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Plan, QueryBuilder
 from tessel.clauses.aggregates import find_aggregate
-from tessel.clauses.aggregates.holistic import HolisticAggregate, holistic_state
+from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate, Values
 from tessel.clauses.aggregates.kernels import value_lists as lists_module
 from tessel.clauses.aggregates.kernels import value_runs as module
 from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
@@ -29,6 +29,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     placed_runs,
     values_of_integers,
 )
+from tessel.clauses.aggregates.reductions import ReductionSet
 from tessel.options import options
 from tessel.testing.tables import bits
 from tests.clauses import test_hot_groups as hot_groups
@@ -116,6 +117,19 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 }
 
 
+def _finished(
+    aggregate: HolisticAggregate,
+    columns: list[pa.ChunkedArray],
+    codes: np.ndarray,
+    groups: int,
+    kind: pa.DataType,
+) -> pa.Array:
+    """Finish states where they lie."""
+    held = ReductionSet(aggregate.reductions_of(kind))
+    states = held.merge(held.of_table(columns), codes, groups)
+    return aggregate.of_reductions(held.results(states), kind)
+
+
 @pytest.mark.parametrize("name", sorted(COLUMNS))
 @settings(max_examples=40)
 @given(data=st.data())
@@ -142,22 +156,24 @@ def test_states_of_units_finish_as_their_values_do(name: str, data: st.DataObjec
             states.append(aggregate.partial(array, own, groups))
         columns = [pa.chunked_array(list(parts)) for parts in zip(*states, strict=True)]
         codes = np.tile(np.arange(groups), len(units))
-        found = aggregate.finish_merged(columns, codes, groups, kind)
+        found = _finished(aggregate, columns, codes, groups, kind)
         merged = aggregate.merge(columns, codes, groups, kind)
         assert bits(found) == bits(wanted) == bits(aggregate.finish(merged, kind))
 
 
 def test_states_of_decimals_and_of_doubles_are_one() -> None:
     prices, others = np.array([125, 250, 250, -375]), np.array([2.5, 0.1, 7.0])
+    values = Values(pa.float64(), once=False)
+    held = GroupValues(ValueRuns(prices, None, np.array([0, 3, 4])), pa.float64(), 2)
     units = [
-        holistic_state(ValueRuns(prices, None, np.array([0, 3, 4])), pa.array(prices), 2),
+        values.arrays(values.of_groups(held)),
         find_aggregate("median").partial(pa.array(others), np.array([0, 0, 1]), 2),  # type: ignore[attr-defined]
     ]
     columns = [pa.chunked_array(list(parts)) for parts in zip(*units, strict=True)]
     for name, wanted in (("median", [2.5, 1.625]), ("nunique", [3, 2])):
         aggregate = find_aggregate(name)
         assert isinstance(aggregate, HolisticAggregate)
-        found = aggregate.finish_merged(columns, np.array([0, 1, 0, 1]), 2, pa.float64())
+        found = _finished(aggregate, columns, np.array([0, 1, 0, 1]), 2, pa.float64())
         assert found.to_pylist() == wanted
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.clauses.aggregates.holistic import holistic_state
+from tessel.clauses.aggregates.holistic import GroupValues, Values
 from tessel.clauses.aggregates.kernels.value_runs import ordered_integers, placed_runs
 from tessel.clauses.grouped.value_ranges import ValueRanges
 from tessel.clauses.spill import Workspace
@@ -55,8 +55,8 @@ def test_ranges_give_what_sorting_gives(arrays: list[pa.Array], budget: int, onc
     ):
         for array in arrays:
             runs = placed_runs(ordered_integers(array), np.zeros(len(array), np.int64), 1)
-            runs = runs.compact(once=once)
-            ranges.add(holistic_state(runs, pa.array(runs.numbers)))
+            values = Values(kind, once=once)
+            ranges.add(values.arrays(values.of_groups(GroupValues(runs, kind))))
             numbers = np.sort(ordered_integers(array))
             wanted.append(np.unique(numbers) if once else numbers)
         expected = np.sort(np.concatenate(wanted))

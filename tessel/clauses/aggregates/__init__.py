@@ -6,7 +6,8 @@ for is refused at plan time with :class:`tessel.errors.AggregateError`; a sum pa
 :class:`tessel.errors.IntegerOverflowError`.
 
 A new aggregate is one file here with a registered subclass of :class:`Aggregate` or
-:class:`MergeableAggregate`; the file has the name of the aggregate.
+:class:`MergeableAggregate`, or of :class:`FromReductions`, which is faster and shorter; the file
+has the name of the aggregate.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ __getattr__ = names_from(
     {
         "all": "AllTrue",
         "any": "AnyTrue",
-        "base": "Aggregate AggregateBundle FromReductions MergeableAggregate",
+        "base": "Aggregate AggregateBundle MergeableAggregate",
         "count": "Count",
         "first": "First",
+        "from_reductions": "FromReductions",
         "last": "Last",
         "max": "Max",
         "mean": "Mean",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import Codes
-from tessel.clauses.aggregates.kernels.extremes import least
+from tessel.clauses.aggregates.from_reductions import SelectiveAggregate
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.aggregates.selective import SelectiveAggregate
 
 __all__ = ["AllTrue"]
 
@@ -22,18 +21,19 @@ class AllTrue(SelectiveAggregate):
     """
 
     name: ClassVar[str] = "all"
-    reductions: ClassVar[tuple[str, ...] | None] = ("least",)
+    reductions: ClassVar[tuple[str, ...]] = ("least",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         kind = super().result_type(value_type, column)
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             raise self.refuse(
-                column, value_type, "all takes bool columns: compare first, or apply a condition"
+                column,
+                value_type,
+                f"{self.name} takes bool columns: compare first, or apply a condition",
             )
         return pa.bool_()
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return [pa.field(self.name, pa.bool_())]
-
-    def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
-        return least(values.cast(pa.bool_()), codes, groups)
+    def of_reductions(  # noqa: D102
+        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
+    ) -> pa.Array:
+        return super().of_reductions(reduced, value_type, column).cast(pa.bool_())

@@ -33,7 +33,6 @@ __all__ = [
     "AggregateBundle",
     "Codes",
     "FromOrder",
-    "FromReductions",
     "MergeableAggregate",
     "OrderedValues",
     "has_compact_state",
@@ -224,38 +223,6 @@ class MergeableAggregate(Aggregate):
     ) -> pa.Array:
         """Return one value a group: the result of a single partial."""
         return self.finish(self.partial(values, codes, groups), values.type, column)
-
-
-@runtime_checkable
-class FromReductions(Protocol):
-    """A mergeable aggregate whose state is made of reductions of stored integers.
-
-    Without it, the values of a column are decoded. One pass over the stored integers does
-    all reductions of all aggregates; rows in which a column is missing do not count.
-
-    Class attributes
-    ----------------
-    reductions
-        Which reductions it needs, of these: ``"sum"``, ``"products"`` (of the first column and the
-        last: with one column of squares) and ``"weights"`` (the sum of the second column), all
-        `ExactSums`, and ``"least"``, ``"greatest"``, ``"first"``, ``"last"`` (arrays). The count is
-        always there.
-    """
-
-    reductions: ClassVar[tuple[str, ...]]
-
-    def partial_of_reductions(
-        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
-    ) -> list[pa.Array]:
-        """Return the state columns that ``partial`` would return.
-
-        Parameters
-        ----------
-        counts
-            Rows of each group in which no column is missing, int64.
-        reduced
-            By name; one entry a group. Extremes and ends of no rows are null.
-        """
 
 
 class AggregateBundle(ABC):

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import pyarrow as pa
-
-from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import Codes
-from tessel.clauses.aggregates.kernels.positions import first_rows
+from tessel.clauses.aggregates.from_reductions import SelectiveAggregate
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.aggregates.selective import SelectiveAggregate
 
 __all__ = ["First"]
 
@@ -23,8 +18,4 @@ class First(SelectiveAggregate):
     """
 
     name: ClassVar[str] = "first"
-    reductions: ClassVar[tuple[str, ...] | None] = ("first",)
-
-    def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
-        rows = first_rows(codes, groups)
-        return values.take(arrow_array(rows, mask=rows < 0))
+    reductions: ClassVar[tuple[str, ...]] = ("first",)

@@ -1,9 +1,10 @@
 """Holistic aggregates (median, quantiles, nunique): the state of a group is all its values.
 
-A state lists each value once, in order, with how often it occurs, or as often as it occurs, in any
-order, whichever is smaller. Values are integers of the same order where their type has such. A
-state is as large as the values of its group: results are made of the states of units without
-concatenating them, and operators look at ``compact`` and sort outside of memory what does not fit.
+Values are integers of the same order where their type has such. What units found stays where it
+is: results are made of it without concatenating or merging it, some groups at a time. As columns a
+state lists each value once, in order, with how often it occurs, or as often as it occurs, in any
+order, whichever is smaller. States are as large as the values of their groups: operators look at
+``compact`` and sort outside of memory what does not fit.
 
 References
 ----------
@@ -14,16 +15,17 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, different, numpy_array
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
+from tessel.clauses.aggregates.base import Codes
+from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
@@ -34,19 +36,21 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     placed_runs,
     values_of_integers,
 )
-from tessel.clauses.aggregates.present_rows import present
+from tessel.clauses.aggregates.present_rows import PresentRows
+from tessel.clauses.aggregates.reductions import Reduction
 from tessel.clauses.values import plain, plain_type, ranks, raw_values
+from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.lazy import dataclass
 
 __all__ = [
     "GroupValues",
+    "HeldValues",
     "HolisticAggregate",
+    "Values",
     "are_only_values",
-    "holistic_state",
     "ordered_runs",
     "values_of_state",
 ]
-
 
 _STATE = [
     pa.field("values", pa.large_list(pa.int64())),
@@ -68,7 +72,8 @@ class GroupValues:
     places
         Decimal places of the integers; :data:`BITS` where they are those of the type.
     entries
-        The values whose row numbers the integers are; None where an integer is the value itself.
+        The values whose row numbers the integers are, each once; None where an integer is the value
+        itself.
     """
 
     runs: ValueRuns
@@ -83,264 +88,291 @@ class GroupValues:
 
     def at(self, owners: NDArray[np.int64], places: NDArray[np.int64]) -> pa.Array:
         """Return the value at a place of each of some groups in order; see :meth:`ValueRuns.at`."""
-        numbers = self.runs.at(owners, places)
+        return self.values(self.runs.at(owners, places))
+
+    def values(self, numbers: NDArray[np.int64]) -> pa.Array:
+        """Return the values of some of the integers."""
         if self.entries is not None:
             return self.entries.take(arrow_array(numbers))
         return values_of_integers(numbers, self.kind, self.places)
 
+    def take(self, groups: Codes) -> GroupValues:
+        """Return the values of some of the groups."""
+        starts, stops = self.runs.starts[groups], self.runs.starts[groups + 1]
+        rows = rows_of_runs(starts, stops)
+        times = None if self.runs.times is None else self.runs.times[rows]
+        ends = np.concatenate([[0], np.cumsum(stops - starts)])
+        return replace(self, runs=ValueRuns(self.runs.numbers[rows], times, ends))
 
-class HolisticAggregate(MergeableAggregate):
+    def of_places(self, common: int) -> NDArray[np.int64]:
+        """Return the integers as those of so many decimal places, or as ordered bits."""
+        if self.places == common:
+            return self.runs.numbers
+        return integers_of_decimals(self.runs.numbers, self.places)
+
+    def compact(self, *, once: bool) -> GroupValues:
+        """Return the values, each once where that is less; see :meth:`ValueRuns.compact`."""
+        return replace(self, runs=self.runs.compact(once=once))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldValues:
+    """All values of groups, wherever units left them.
+
+    Attributes
+    ----------
+    parts
+        The values of some groups, and the final group of each of these; one part at least.
+    groups
+        How many final groups there are.
+    once
+        Whether it does not matter how often a value occurs.
+    """
+
+    parts: Sequence[tuple[GroupValues, Codes]]
+    groups: int
+    once: bool
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all values lie side by side by group, in memory of their own."""
+        (held, owners), *others = self.parts
+        own = held.runs.numbers.flags.writeable and len(owners) == self.groups
+        return own and not others and np.array_equal(owners, np.arange(self.groups))
+
+    def some_at_a_time(self) -> Iterator[GroupValues]:
+        """Give the values of all groups, of some after others; each is valid until the next.
+
+        Of texts and the like integers are row numbers, which have the order of the values unless it
+        does not matter how often a value occurs.
+        """
+        first, _ = self.parts[0]
+        places, entries = BITS, None
+        if not has_integers(first.kind):
+            lists, entries = self._coded()
+        elif self.is_one:
+            yield first
+            return
+        else:
+            places = self._common_places
+            lists = [self._listed(each, each.of_places(places), own) for each, own in self.parts]
+        for runs in ValueLists(lists, self.groups).some_at_a_time():
+            yield GroupValues(runs, first.kind, places, entries)
+
+    @property
+    def _common_places(self) -> int:
+        """Decimal places of all integers; where they are of several kinds, :data:`BITS`."""
+        kinds = {held.places for held, _ in self.parts if len(held.runs.numbers)}
+        return kinds.pop() if len(kinds) == 1 else BITS
+
+    def _coded(self) -> tuple[list[NumberLists], pa.Array]:
+        """Return the lists of all parts as row numbers in one dictionary, and this."""
+        entries = pa.concat_arrays([_entries(held) for held, _ in self.parts])
+        codes, entries = _codes_of(entries) if self.once else ranks(entries)
+        lists, start = list[NumberLists](), 0
+        for held, owners in self.parts:
+            own = codes[start : start + len(_entries(held))]
+            lists.append(self._listed(held, own[held.runs.numbers], owners))
+            start += len(own)
+        return lists, entries
+
+    def _listed(self, held: GroupValues, numbers: NDArray[np.int64], owners: Codes) -> NumberLists:
+        times = None if self.once else held.runs.times
+        return NumberLists(numbers, times, np.diff(held.runs.starts), owners)
+
+
+def _entries(held: GroupValues) -> pa.Array:
+    assert held.entries is not None  # types without integers have a dictionary
+    return held.entries
+
+
+def _codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return values as row numbers of a dictionary, in any order, and this."""
+    encoded = array.dictionary_encode()
+    return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
+
+
+class Values(Reduction):
+    """All values of a group: :class:`HeldValues`.
+
+    Parameters
+    ----------
+    value_type
+        Type of the column.
+    once
+        Whether it does not matter how often a value occurs.
+    """
+
+    compact = False
+
+    def __init__(self, value_type: pa.DataType, *, once: bool) -> None:
+        self._kind, self._once = plain_type(value_type), once
+
+    def fields(self) -> list[pa.Field]:  # noqa: D102
+        if has_integers(self._kind):
+            return _STATE
+        return [pa.field("values", pa.large_list(self._kind)), *_STATE[1:]]
+
+    def reduce(self, rows: PresentRows, groups: int) -> HeldValues:  # noqa: D102
+        (array,) = rows.columns
+        numbers, entries = (
+            (ordered_integers(array), None) if has_integers(array.type) else _codes_of(array)
+        )
+        runs = placed_runs(numbers, rows.codes, groups)
+        return self.of_groups(GroupValues(runs, array.type, entries=entries))
+
+    def of_groups(self, held: GroupValues) -> HeldValues:
+        """Return the state of groups whose values are at hand."""
+        groups = len(held.runs.starts) - 1
+        return HeldValues([(held, np.arange(groups))], groups, self._once)
+
+    def merge(  # noqa: D102
+        self, states: Sequence[HeldValues], codes: Codes, groups: int
+    ) -> HeldValues:
+        starts = np.cumsum([0, *(state.groups for state in states)]).tolist()
+        parts = [
+            (held, codes[start + owners])
+            for state, start in zip(states, starts, strict=False)
+            for held, owners in state.parts
+        ]
+        return HeldValues(parts, groups, self._once)
+
+    def take(self, state: HeldValues, groups: Codes) -> HeldValues:  # noqa: D102
+        place = np.full(state.groups, -1, np.int64)
+        place[groups] = np.arange(len(groups))
+        parts: list[tuple[GroupValues, Codes]] = []
+        for held, owners in state.parts:
+            own = np.flatnonzero(place[owners] >= 0)
+            parts.append((held.take(own), place[owners[own]]))
+        return HeldValues(parts, len(groups), self._once)
+
+    def lines(self, state: HeldValues) -> Iterator[Any]:  # noqa: D102
+        for held, owners in state.parts:
+            yield from (held.runs.numbers, held.runs.starts, owners)
+            yield from (line for line in (held.runs.times, held.entries) if line is not None)
+
+    def arrays(self, state: HeldValues) -> list[pa.Array]:  # noqa: D102
+        merged: list[list[pa.Array]] = []
+        for lent in state.some_at_a_time():
+            held = lent.compact(once=self._once)
+            if held.runs.numbers is lent.runs.numbers and not state.is_one:
+                held = replace(held, runs=replace(held.runs, numbers=held.runs.numbers.copy()))
+            merged.append(self._columns(held))
+        return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
+
+    def _columns(self, held: GroupValues) -> list[pa.Array]:
+        runs, values = held.runs, arrow_array(held.runs.numbers)
+        if held.entries is not None:
+            values = held.entries.take(values)
+        offsets, groups = arrow_array(runs.starts), len(runs.starts) - 1
+        if runs.times is None:
+            times = pa.nulls(groups, pa.large_list(pa.int64()))
+        else:
+            times = pa.LargeListArray.from_arrays(offsets, arrow_array(runs.times))
+        lists = pa.LargeListArray.from_arrays(offsets, values)
+        return [lists, times, arrow_array(np.full(groups, held.places, np.int8))]
+
+    def state(self, arrays: Sequence[pa.Array]) -> HeldValues:  # noqa: D102
+        return self.of_groups(_taken_apart(arrays, self._kind))
+
+
+class HolisticAggregate(FromReductions):
     """An aggregate of all values of a group, whatever their order in the table.
 
-    Class attributes
-    ----------------
-    once
-        Whether the result does not depend on how often a value occurs.
+    It needs ``"values"``, or ``"different"`` values where it does not matter how often they occur.
     """
 
     compact: ClassVar[bool] = False
-    once: ClassVar[bool] = False
+    reductions: ClassVar[tuple[str, ...]] = ("values",)
 
     @abstractmethod
     def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:
         """Return one value a group, of :meth:`result_type`, from the values of all groups."""
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        kind = plain_type(value_type)
-        if has_integers(kind):
-            return _STATE
-        return [pa.field("values", pa.large_list(kind)), *_STATE[1:]]
+    def reductions_of(self, value_type: pa.DataType) -> dict[str, Reduction]:  # noqa: D102
+        (which,) = self.reductions
+        return {which: Values(value_type, once=which == "different")}
 
-    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
-        array, codes, _ = present(values, codes)
-        numbers, entries = _integers(array)
-        runs = placed_runs(numbers, codes, groups).compact(once=self.once)
-        found = arrow_array(runs.numbers)
-        return holistic_state(runs, found if entries is None else entries.take(found))
-
-    def merge(  # noqa: D102
-        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
-    ) -> list[pa.Array]:
-        if len(codes) == groups and np.array_equal(codes, np.arange(groups)):
-            return [plain(state) for state in states]
-        kind = plain_type(value_type)
-        lists, common, entries = _lists(states, codes, groups, kind, once=self.once)
-        merged: list[list[pa.Array]] = []
-        for lent in lists.some_at_a_time():
-            runs = lent.compact(once=self.once)
-            found = arrow_array(
-                runs.numbers.copy() if runs.numbers is lent.numbers else runs.numbers
-            )
-            values = found if entries is None else entries.take(found)
-            merged.append(holistic_state(runs, values, common))
-        return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
-
-    def finish(  # noqa: D102
-        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    def of_reductions(  # noqa: D102
+        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
-        groups = len(states[0])
-        return self.finish_merged(states, np.arange(groups), groups, value_type, column)
-
-    def finish_merged(  # noqa: D102
-        self,
-        states: Sequence[Values],
-        codes: Codes,
-        groups: int,
-        value_type: pa.DataType,
-        column: str | None = None,
-    ) -> pa.Array:
-        kind = plain_type(value_type)
-        lists, common, entries = _lists(
-            states, codes, groups, kind, ordered=not self.once, once=self.once
-        )
-        results = [
-            self._of_runs(GroupValues(runs, kind, common, entries), column)
-            for runs in lists.some_at_a_time()
-        ]
+        results: list[pa.Array] = []
+        for held in reduced[self.reductions[0]].some_at_a_time():
+            if held.runs.times is not None:
+                held = held.compact(once=False)
+            results.append(self.of_values(held, len(held.runs.starts) - 1, column))
         return results[0] if len(results) == 1 else pa.concat_arrays(results)
 
-    def compute(  # noqa: D102
-        self, values: Values, codes: Codes, groups: int, column: str | None = None
-    ) -> pa.Array:
-        array, codes, _ = present(values, codes)
-        numbers, entries = _integers(array, ordered=not self.once)
-        runs = placed_runs(numbers, codes, groups)
-        return self._of_runs(GroupValues(runs, array.type, entries=entries), column)
 
-    def _of_runs(self, held: GroupValues, column: str | None) -> pa.Array:
-        if held.runs.times is not None:
-            held = replace(held, runs=held.runs.compact())
-        return self.of_values(held, len(held.runs.starts) - 1, column)
-
-
-def _integers(
-    array: pa.Array, *, ordered: bool = False
-) -> tuple[NDArray[np.int64], pa.Array | None]:
-    """Return values as integers, and a dictionary where these are row numbers in it; else None.
-
-    The dictionary has the order of the values if ``ordered``, or any.
-    """
-    if has_integers(array.type):
-        return ordered_integers(array), None
-    if ordered:
-        return ranks(array)
-    encoded = array.dictionary_encode()
-    return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
-
-
-def _lists(
-    states: Sequence[Values],
-    codes: Codes,
-    groups: int,
-    kind: pa.DataType,
-    *,
-    ordered: bool = False,
-    once: bool,
-) -> tuple[ValueLists, int, pa.Array | None]:
-    """Return the integers of states by group, their decimal places, and their dictionary."""
-    if not has_integers(kind):
-        values, lengths, times, _ = _taken_apart(states)
-        numbers, entries = _integers(values, ordered=ordered)
-        lists = [NumberLists(numbers, None if once else times, lengths, codes)]
-        return ValueLists(lists, groups), BITS, entries
-    # States of units are looked at where they lie, not one behind the other.
-    parts = [_taken_apart(part) for part in _chunks(states)]
-    common = _common_kind(parts)
-    lists, start = list[NumberLists](), 0
-    for values, lengths, times, places in parts:
-        owners = codes[start : start + len(lengths)]
-        numbers = _of_kind(numpy_array(values), lengths, places, common)
-        lists.append(NumberLists(numbers, None if once else times, lengths, owners))
-        start += len(lengths)
-    return ValueLists(lists, groups), common, None
-
-
-def _chunks(states: Sequence[Values]) -> Iterator[list[Values]]:
-    """Cut states at the chunk edges of their columns: each part has one array a column."""
-    table = pa.Table.from_arrays(list(states), [str(at) for at in range(len(states))])
-    for batch in table.to_batches():
-        yield batch.columns
-
-
-def holistic_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> list[pa.Array]:
-    """Return the state of groups.
-
-    Parameters
-    ----------
-    runs
-        Integers of the values of each group.
-    values
-        Those integers, or the values of types that have none; as many as there are integers.
-    places
-        Decimal places of the integers; :data:`BITS` where they are those of the type.
-    """
-    offsets = arrow_array(runs.starts)
-    groups = len(runs.starts) - 1
-    if runs.times is None:
-        times = pa.nulls(groups, pa.large_list(pa.int64()))
-    else:
-        times = pa.LargeListArray.from_arrays(offsets, arrow_array(runs.times))
-    lists = pa.LargeListArray.from_arrays(offsets, values)
-    return [lists, times, arrow_array(np.full(groups, places, np.int8))]
-
-
-def are_only_values(states: Sequence[Values]) -> bool:
-    """Return whether states list values as integers, without how often these occur."""
-    if len(states) != len(_STATE) or states[0].type != _STATE[0].type:
-        return False
-    return bool(states[1].null_count == len(states[1]))
+def are_only_values(columns: Sequence[Any]) -> bool:
+    """Return whether columns of :class:`Values` list integers, without how often they occur."""
+    return bool(columns[0].type == _STATE[0].type and columns[1].null_count == len(columns[1]))
 
 
 def values_of_state(
-    states: Sequence[Values], value_type: pa.DataType, rows: int
+    columns: Sequence[Any], value_type: pa.DataType, rows: int
 ) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
     """Give all values of some states as often as they occur, and the state of each.
 
     Parameters
     ----------
-    states
-        State columns of a :class:`HolisticAggregate`.
+    columns
+        Those of :class:`Values`.
     value_type
         Type of the aggregated column.
     rows
         How many values to give at a time.
     """
-    kind = plain_type(value_type)
-    values, lengths, times, places = _taken_apart(states)
-    owners = np.repeat(np.arange(len(lengths)), lengths)
-    common = BITS
-    if has_integers(kind):
-        common = _common_kind([(values, lengths, times, places)])
-        values = arrow_array(_of_kind(numpy_array(values), lengths, places, common))
-    ends = np.arange(1, len(values) + 1) if times is None else np.cumsum(times)
+    held = _taken_apart([plain(column) for column in columns], plain_type(value_type))
+    runs = held.runs
+    owners = np.repeat(np.arange(len(runs.starts) - 1), np.diff(runs.starts))
+    ends = np.arange(1, len(owners) + 1) if runs.times is None else np.cumsum(runs.times)
     total = int(ends[-1]) if len(ends) else 0
     for start in range(0, total, rows):
-        entries = np.searchsorted(ends, np.arange(start, min(start + rows, total)), side="right")
-        found = values.take(arrow_array(entries))
-        if has_integers(kind):
-            found = values_of_integers(numpy_array(found), kind, common)
-        yield found, owners[entries]
+        places = np.searchsorted(ends, np.arange(start, min(start + rows, total)), side="right")
+        yield held.values(runs.numbers[places]), owners[places]
 
 
 def ordered_runs(
-    states: Sequence[Values],
+    columns: Sequence[Any], value_type: pa.DataType
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64] | None]]:
     """Give for each state its values as integers in order, and how often each occurs.
 
     Parameters
     ----------
-    states
-        State columns of a :class:`HolisticAggregate`, of a type whose values have integers.
+    columns
+        Those of :class:`Values`.
+    value_type
+        Type of the aggregated column, one whose values have integers.
     """
-    values, lengths, times, places = _taken_apart(states)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    runs = ValueRuns(numpy_array(values).copy(), times, starts)
-    runs = runs.ordered() if times is None else runs.compact()
-    for (start, end), place in zip(itertools.pairwise(runs.starts.tolist()), places, strict=True):
-        own = runs.numbers[start:end]
-        yield (
-            own if place == BITS else integers_of_decimals(own, int(place)),
-            None if runs.times is None else runs.times[start:end],
-        )
+    held = _taken_apart([plain(column) for column in columns], plain_type(value_type))
+    runs = replace(held.runs, numbers=held.of_places(BITS).copy())
+    runs = runs.ordered() if runs.times is None else runs.compact()
+    for start, end in itertools.pairwise(runs.starts.tolist()):
+        yield runs.numbers[start:end], None if runs.times is None else runs.times[start:end]
 
 
-_Parts = tuple[pa.Array, NDArray[np.int64], NDArray[np.int64] | None, NDArray[np.int8]]
-
-
-def _taken_apart(states: Sequence[Values]) -> _Parts:
-    """Return the values of all states, their number by state, how often each occurs, and places."""
-    lists, all_times, places = (plain(state) for state in states)
+def _taken_apart(columns: Sequence[pa.Array], kind: pa.DataType) -> GroupValues:
+    """Return the values in plain columns of :class:`Values`."""
+    lists, all_times, all_places = columns
     lengths = np.diff(numpy_array(lists.offsets)) if len(lists) else np.zeros(0, np.int64)
-    values = lists.flatten()
-    found = numpy_array(plain(places))
-    if all_times.null_count == len(all_times):
-        return values, lengths, None, found
-    times = np.ones(len(values), np.int64)
-    told = np.repeat(numpy_array(all_times.is_valid()), lengths)
-    times[told] = numpy_array(all_times.flatten())
-    return values, lengths, times, found
-
-
-def _common_kind(parts: Sequence[_Parts]) -> int:
-    """Return the decimal places of integers; where they are of several kinds, :data:`BITS`."""
-    kinds = {
-        place
-        for _, lengths, _, places in parts
-        for place in different(places[lengths > 0]).tolist()
-    }
-    return int(kinds.pop()) if len(kinds) == 1 else BITS
-
-
-def _of_kind(
-    numbers: NDArray[np.int64], lengths: NDArray[np.int64], places: NDArray[np.int8], common: int
-) -> NDArray[np.int64]:
-    """Return integers of states as those of so many decimal places, or as ordered bits."""
-    held = different(places[lengths > 0]).tolist()
-    if all(place == common for place in held):
-        return numbers
-    each = np.repeat(places, lengths)
-    found = numbers.copy()
-    for place in held:
-        chosen = each == place
-        found[chosen] = integers_of_decimals(numbers[chosen], place)
-    return found
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    values, times = lists.flatten(), None
+    if all_times.null_count < len(all_times):
+        times = np.ones(len(values), np.int64)
+        told = np.repeat(numpy_array(all_times.is_valid()), lengths)
+        times[told] = numpy_array(all_times.flatten())
+    if not has_integers(kind):
+        numbers, entries = _codes_of(values)
+        return GroupValues(ValueRuns(numbers, times, starts), kind, entries=entries)
+    numbers, all_kinds = numpy_array(values), numpy_array(all_places)
+    kinds = different(all_kinds[lengths > 0]).tolist()
+    common = int(kinds[0]) if len(kinds) == 1 else BITS
+    if len(kinds) > 1:
+        numbers, each = numbers.copy(), np.repeat(all_kinds, lengths)
+        for place in kinds:
+            chosen = each == place
+            numbers[chosen] = integers_of_decimals(numbers[chosen], place)
+    numbers = numbers.view()
+    numbers.flags.writeable = False  # they are the table's
+    return GroupValues(ValueRuns(numbers, times, starts), kind, common)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
-from tessel.clauses.aggregates.kernels.sums import (
-    DAY_MS,
-    merged_sums,
-    state_arrays,
-    state_fields,
-    sums_from,
-    sums_of,
-)
-from tessel.clauses.aggregates.present_rows import counts_of, merged_counts, present
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.from_reductions import FromReductions
+from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.values import is_temporal, plain, plain_type
+from tessel.clauses.values import is_temporal, plain_type
 
 __all__ = ["Mean", "mean_type"]
 
@@ -42,7 +33,7 @@ def mean_type(value_type: pa.DataType) -> pa.DataType | None:
 
 
 @register
-class Mean(MergeableAggregate):
+class Mean(FromReductions):
     """The mean of the values that are not missing; missing of none.
 
     Numbers, bools and decimals: the exact quotient rounded once to float64, so it cannot overflow
@@ -52,7 +43,7 @@ class Mean(MergeableAggregate):
     """
 
     name: ClassVar[str] = "mean"
-    reductions: ClassVar[tuple[str, ...]] = ("sum",)
+    reductions: ClassVar[tuple[str, ...]] = ("sum", "count")
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         found = mean_type(value_type)
@@ -60,33 +51,11 @@ class Mean(MergeableAggregate):
             raise self.refuse(column, value_type, "mean takes numbers, dates, times and durations")
         return found
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return [*state_fields(), pa.field("count", pa.int64())]
-
-    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
-        array, codes, _ = present(values, codes)
-        sums = sums_of(array, codes, groups)
-        return [*state_arrays(sums), arrow_array(counts_of(codes, groups))]
-
-    def partial_of_reductions(  # noqa: D102
-        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
-    ) -> list[pa.Array]:
-        return [*state_arrays(reduced["sum"]), arrow_array(counts)]
-
-    def merge(  # noqa: D102
-        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
-    ) -> list[pa.Array]:
-        *sum_states, counts = states
-        sums = merged_sums(sum_states, codes, groups)
-        return [*state_arrays(sums), arrow_array(merged_counts(counts, codes, groups))]
-
-    def finish(  # noqa: D102
-        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    def of_reductions(  # noqa: D102
+        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
         result_type = self.result_type(value_type, column)
-        *sum_states, count_state = states
-        counts = numpy_array(plain(count_state))
-        sums = sums_from(sum_states)
+        sums, counts = reduced["sum"], reduced["count"]
         none = counts == 0
         if not is_temporal(result_type):
             kind = plain_type(value_type)

@@ -6,10 +6,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import Codes
-from tessel.clauses.aggregates.kernels.extremes import least
+from tessel.clauses.aggregates.from_reductions import SelectiveAggregate
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.aggregates.selective import SelectiveAggregate
 from tessel.clauses.values import is_hashable
 
 __all__ = ["Min"]
@@ -24,12 +22,9 @@ class Min(SelectiveAggregate):
     """
 
     name: ClassVar[str] = "min"
-    reductions: ClassVar[tuple[str, ...] | None] = ("least",)
+    reductions: ClassVar[tuple[str, ...]] = ("least",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         if not is_hashable(value_type):
             raise self.refuse(column, value_type, "min takes columns of single values")
         return super().result_type(value_type, column)
-
-    def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
-        return least(values, codes, groups)

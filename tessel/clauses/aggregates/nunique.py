@@ -24,7 +24,7 @@ class NUnique(HolisticAggregate):
     """
 
     name: ClassVar[str] = "nunique"
-    once: ClassVar[bool] = True
+    reductions: ClassVar[tuple[str, ...]] = ("different",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         if not is_hashable(value_type):

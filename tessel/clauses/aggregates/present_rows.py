@@ -1,4 +1,4 @@
-"""The rows of a column that have a value, and how many of them each group has."""
+"""The rows of columns that have a value."""
 
 from __future__ import annotations
 
@@ -6,42 +6,70 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array
+from tessel.cached import cached
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
-from tessel.kernels.exact_sums import add_by_group
 
-__all__ = [
-    "counts_of",
-    "merged_counts",
-    "present",
-    "present_together",
-    "whole_structs",
-]
+__all__ = ["PresentRows", "whole_structs"]
 
 Values = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 
 
-def present(values: Values, codes: Codes) -> tuple[pa.Array, Codes, BoolArray | None]:
-    """Return plain values and codes without the missing rows, and which rows were kept.
+class PresentRows:
+    """The rows of some columns in which none is missing.
 
-    Returns
-    -------
-    values : pyarrow.Array
-        Plain, without nulls and NaN.
-    codes : numpy.ndarray
-        Of those rows.
-    kept : numpy.ndarray or None
-        Bool, shape ``(rows,)``; None when all were kept.
+    Parameters
+    ----------
+    values
+        Array or chunked array; None for the rows themselves, of which all count.
+    codes
+        int64, shape ``(rows,)``: the group of each row.
+    several
+        Whether values are structs of one field a column.
+
+    Attributes
+    ----------
+    values, all_codes
+        As they were given.
     """
-    array = plain(values)
-    missing = missing_rows(array)
-    if missing is None:
-        return array, codes, None
-    kept = ~missing
-    return array.filter(arrow_array(kept)), codes[kept], kept
+
+    def __init__(self, values: Values | None, codes: Codes, *, several: bool = False) -> None:
+        self.values, self.all_codes = values, codes
+        self._several = several
+
+    @cached
+    def _given(self) -> list[pa.Array]:
+        if self.values is None:
+            return []
+        return [plain(each) for each in (self.values.flatten() if self._several else [self.values])]
+
+    @cached
+    def _kept(self) -> BoolArray | None:
+        missing = [rows for rows in map(missing_rows, self._given) if rows is not None]
+        return ~np.logical_or.reduce(missing) if missing else None
+
+    @cached
+    def codes(self) -> Codes:
+        """The group of each of the rows that count."""
+        return self.all_codes if self._kept is None else self.all_codes[self._kept]
+
+    @cached
+    def columns(self) -> list[pa.Array]:
+        """One plain array a column, of the rows that count."""
+        if self._kept is None:
+            return self._given
+        mask = arrow_array(self._kept)
+        return [column.filter(mask) for column in self._given]
+
+    def taken(self, rows: Codes) -> pa.Array:
+        """Return the values of the first column at some of the rows that count; null at -1."""
+        absent = rows < 0
+        if self._kept is not None:
+            places = np.append(np.flatnonzero(self._kept), -1)
+            rows = places[rows]
+        return self._given[0].take(arrow_array(rows, mask=absent))
 
 
 def whole_structs(values: Values) -> pa.StructArray:
@@ -51,34 +79,3 @@ def whole_structs(values: Values) -> pa.StructArray:
     mask = arrow_array(np.logical_or.reduce(missing)) if missing else None
     names = [field.name for field in values.type]
     return pa.StructArray.from_arrays(columns, names, mask=mask)
-
-
-def present_together(values: Values, codes: Codes) -> tuple[list[pa.Array], Codes]:
-    """Take structs apart and return the rows in which no field is missing.
-
-    Returns
-    -------
-    columns : list of pyarrow.Array
-        One plain array a field, without nulls and NaN.
-    codes : numpy.ndarray
-        Of those rows.
-    """
-    columns = [plain(column) for column in values.flatten()]
-    missing = [rows for rows in map(missing_rows, columns) if rows is not None]
-    if not missing:
-        return columns, codes
-    kept = ~np.logical_or.reduce(missing)
-    mask = arrow_array(kept)
-    return [column.filter(mask) for column in columns], codes[kept]
-
-
-def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:
-    """Return how many rows each group has: int64, shape ``(groups,)``."""
-    return np.bincount(codes, minlength=groups).astype(np.int64, copy=False)
-
-
-def merged_counts(counts: Values, codes: Codes, groups: int) -> NDArray[np.int64]:
-    """Add a column of counts into final groups."""
-    sums = np.zeros(groups, np.int64)
-    add_by_group(sums, codes, numpy_array(plain(counts)))
-    return sums

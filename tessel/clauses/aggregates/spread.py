@@ -7,27 +7,18 @@ so nothing cancels that should not, and the result is rounded once, at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.quotients import rounded_integer_root
-from tessel.clauses.aggregates.kernels.sums import (
-    merged_sums,
-    products_of,
-    state_arrays,
-    state_fields,
-    sums_from,
-    sums_of,
-)
 from tessel.clauses.aggregates.mean import mean_type
-from tessel.clauses.aggregates.present_rows import counts_of, merged_counts, present
-from tessel.clauses.values import is_temporal, plain, plain_type
+from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 from tessel.kernels.exact_spreads import exact_spreads
 from tessel.kernels.exact_sums import ExactSums, decimal_steps
@@ -39,7 +30,7 @@ _DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
-class Spread(MergeableAggregate):
+class Spread(FromReductions):
     """An aggregate that follows from count, sum and sum of squares.
 
     Attributes
@@ -49,7 +40,7 @@ class Spread(MergeableAggregate):
         sample, 0 for a whole population. Missing where no more than ``ddof`` values are there.
     """
 
-    reductions: ClassVar[tuple[str, ...]] = ("sum", "products")
+    reductions: ClassVar[tuple[str, ...]] = ("sum", "products", "count")
 
     ddof: int = 1
 
@@ -61,41 +52,12 @@ class Spread(MergeableAggregate):
                 aggregate=self.name,
             )
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return [*state_fields("sum"), *state_fields("squares"), pa.field("count", pa.int64())]
-
-    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
-        array, codes, _ = present(values, codes)
-        sums, squares = sums_of(array, codes, groups), products_of(array, array, codes, groups)
-        counts = arrow_array(counts_of(codes, groups))
-        return [*state_arrays(sums), *state_arrays(squares), counts]
-
-    def partial_of_reductions(  # noqa: D102
-        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
-    ) -> list[pa.Array]:
-        sums, squares = state_arrays(reduced["sum"]), state_arrays(reduced["products"])
-        return [*sums, *squares, arrow_array(counts)]
-
-    def merge(  # noqa: D102
-        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
-    ) -> list[pa.Array]:
-        *sums, counts = states
-        half = len(sums) // 2
-        return [
-            *state_arrays(merged_sums(sums[:half], codes, groups)),
-            *state_arrays(merged_sums(sums[half:], codes, groups)),
-            arrow_array(merged_counts(counts, codes, groups)),
-        ]
-
-    def finish(  # noqa: D102
-        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    def of_reductions(  # noqa: D102
+        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
         result_type = self.result_type(value_type, column)
         whole = pa.types.is_duration(result_type)
-        *states, count_state = states
-        half = len(states) // 2
-        sums, squares = sums_from(states[:half]), sums_from(states[half:])
-        counts = numpy_array(plain(count_state))
+        sums, squares, counts = (reduced[which] for which in self.reductions)
         above, below = _scale(plain_type(value_type))
         found, fits = exact_spreads(
             sums,

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
-from tessel.clauses.aggregates.kernels.sums import (
-    merged_sums,
-    state_arrays,
-    state_fields,
-    sums_from,
-    sums_of,
-)
-from tessel.clauses.aggregates.present_rows import present
+from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import IntegerOverflowError
@@ -32,7 +23,7 @@ _DECIMAL_HIGH_WORD = 10**_DECIMAL_DIGITS >> 64
 
 
 @register
-class Sum(MergeableAggregate):
+class Sum(FromReductions):
     """The sum of the values that are not missing; 0 of none.
 
     Integers, bools and durations add up exactly and raise when the final sum leaves its type;
@@ -59,28 +50,10 @@ class Sum(MergeableAggregate):
         hint = "take min, max or mean of it" if is_temporal(kind) else "sum takes numbers"
         raise self.refuse(column, value_type, hint)
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return state_fields()
-
-    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
-        array, codes, _ = present(values, codes)
-        return state_arrays(sums_of(array, codes, groups))
-
-    def partial_of_reductions(  # noqa: D102
-        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
-    ) -> list[pa.Array]:
-        return state_arrays(reduced["sum"])
-
-    def merge(  # noqa: D102
-        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
-    ) -> list[pa.Array]:
-        return state_arrays(merged_sums(states, codes, groups))
-
-    def finish(  # noqa: D102
-        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    def of_reductions(  # noqa: D102
+        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
-        result_type = self.result_type(value_type, column)
-        sums = sums_from(states)
+        result_type, sums = self.result_type(value_type, column), reduced["sum"]
         if pa.types.is_floating(result_type):
             rounded = sums.rounded()
             return arrow_array(rounded, result_type, mask=np.isnan(rounded))

@@ -7,22 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
+from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.quotients import rounded_integer, rounded_quotient
-from tessel.clauses.aggregates.kernels.sums import (
-    DAY_MS,
-    merged_sums,
-    products_of,
-    state_arrays,
-    state_fields,
-    sums_from,
-    sums_of,
-)
+from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
-from tessel.clauses.aggregates.present_rows import present_together
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
@@ -32,7 +22,7 @@ __all__ = ["WeightedMean"]
 
 
 @register
-class WeightedMean(MergeableAggregate):
+class WeightedMean(FromReductions):
     """The sum of value times weight over the sum of weights, both exact, rounded once.
 
     Rows in which value or weight is missing are skipped; missing of none, and where the weights
@@ -61,34 +51,11 @@ class WeightedMean(MergeableAggregate):
             )
         return found
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return [*state_fields("products"), *state_fields("weights")]
-
-    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
-        (array, weight), codes = present_together(values, codes)
-        products = products_of(array, weight, codes, groups)
-        return [*state_arrays(products), *state_arrays(sums_of(weight, codes, groups))]
-
-    def partial_of_reductions(  # noqa: D102
-        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
-    ) -> list[pa.Array]:
-        return [*state_arrays(reduced["products"]), *state_arrays(reduced["weights"])]
-
-    def merge(  # noqa: D102
-        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
-    ) -> list[pa.Array]:
-        half = len(states) // 2
-        return [
-            *state_arrays(merged_sums(states[:half], codes, groups)),
-            *state_arrays(merged_sums(states[half:], codes, groups)),
-        ]
-
-    def finish(  # noqa: D102
-        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    def of_reductions(  # noqa: D102
+        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
         result_type = self.result_type(value_type, column)
-        half = len(states) // 2
-        products, weights = sums_from(states[:half]), sums_from(states[half:])
+        products, weights = reduced["products"], reduced["weights"]
         # The scale of decimal weights cancels.
         ratios = _ratios(products, weights, plain_type(value_type.field(0).type))
         if not is_temporal(result_type):

@@ -21,7 +21,7 @@ from tessel.clauses.aggregates.base import Aggregate
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.first import First
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
+from tessel.clauses.aggregates.kernels.sums import products_of, sums_of
 from tessel.clauses.aggregates.last import Last
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.mean import Mean
@@ -178,7 +178,7 @@ def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None)
         return arrow_array(short.astype(np.int64)).view(wanted)
     rows = len(values)
     sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
-    return aggregate.finish(state_arrays(sums), values.type, column)
+    return aggregate.of_reductions({"sum": sums}, values.type, column)
 
 
 def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
@@ -187,8 +187,8 @@ def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | Non
         return arrow_array(short, mask=windows.empty)
     rows = len(values)
     sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
-    states = [*state_arrays(sums), arrow_array(windows.lengths)]
-    return aggregate.finish(states, values.type, column)
+    reduced = {"sum": sums, "count": windows.lengths}
+    return aggregate.of_reductions(reduced, values.type, column)
 
 
 def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np.float64] | None:
@@ -223,14 +223,14 @@ def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str |
     quick = _quick_spread(aggregate, values, windows)
     if quick is not None:
         return _told_one_by_one(aggregate, values, windows, column, *quick)
-    # The sums that the aggregate keeps of each row alone, which add up as any others do.
     rows = len(values)
-    *states, _ = aggregate.partial(values, np.arange(rows), rows)
-    half = len(states) // 2
-    sums: list[pa.Array] = []
-    for part in (states[:half], states[half:]):
-        sums += state_arrays(sums_from(part).windows(windows.starts, windows.stops))
-    return aggregate.finish([*sums, arrow_array(windows.lengths)], values.type, column)
+    each = np.arange(rows)
+    reduced = {
+        "sum": sums_of(values, each, rows).windows(windows.starts, windows.stops),
+        "products": products_of(values, values, each, rows).windows(windows.starts, windows.stops),
+        "count": windows.lengths,
+    }
+    return aggregate.of_reductions(reduced, values.type, column)
 
 
 def _quick_spread(

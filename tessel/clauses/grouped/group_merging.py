@@ -22,20 +22,17 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.grouped.group_tables import finished_groups, merged_states, state_columns
+from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.grouping import Groups, group_codes
 from tessel.clauses.grouped.hashing import bucket_of
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.spill.workspace import Workspace
 from tessel.closing import Closing
-from tessel.expression.schema import TableSchema
-from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile
     from tessel.clauses.spill.spool import Parked, Spool
 
-__all__ = ["Beyond", "GroupMerge", "GroupShape"]
+__all__ = ["Beyond", "GroupMerge"]
 
 _BUCKETS = 32
 _LEVELS = 4
@@ -55,23 +52,6 @@ _LEAST_BYTES_A_STATE = 128
 
 _WORTH_MERGING = 2
 """Merging is worth doing again while it leaves at most this part of the bytes: the half."""
-
-
-@dataclass(frozen=True)
-class GroupShape:
-    """What is grouped, and how.
-
-    Attributes
-    ----------
-    keys, aggregates
-        As in an aggregation.
-    source
-        Schema of the rows before they were reduced.
-    """
-
-    keys: tuple[str, ...]
-    aggregates: tuple[NamedAggregate, ...]
-    source: TableSchema
 
 
 Beyond = Callable[[Iterator[pa.Table], GroupShape, Workspace], Iterator[pa.Table]]
@@ -152,7 +132,7 @@ class GroupMerge(Closing):
         elif self._buffered and not self._fits(size):
             before = self._size
             if not self._stays:
-                self._set_buffered([self._reduced(self._buffered, merged_states)])
+                self._set_buffered([self._shape.merged(self._stacked(self._buffered))])
             helped = self._size * _WORTH_MERGING <= before
             helped |= not self._stays and self._size <= self._most
             if not (helped and self._workspace.account.fits(size)):
@@ -174,12 +154,12 @@ class GroupMerge(Closing):
             yield from self._beyond(self._read_left(), self._shape, self._workspace)
             return
         if self._spool is None:
-            yield self._reduced(self._buffered, finished_groups)
+            yield self._shape.finished(self._stacked(self._buffered))
             self._set_buffered([])
             return
         self._spill()
         if not any(self._buckets):  # the partials that were put aside had no rows
-            yield self._reduced([], finished_groups)
+            yield self._shape.finished(self._stacked([]))
         for parts in self._buckets:
             if not parts:
                 continue
@@ -202,12 +182,13 @@ class GroupMerge(Closing):
         return most // _VALUES_TAKE if holds_values else most
 
     def _holds_only_values(self, table: pa.Table) -> bool:
-        from tessel.clauses.aggregates.holistic import are_only_values
+        from tessel.clauses.aggregates.holistic import Values, are_only_values
 
+        shape = self._shape
         return all(
-            are_only_values(state_columns(table, each, self._shape.source))
-            for each in self._shape.aggregates
-            if not has_compact_state(each.aggregate)
+            isinstance(reduction, Values) and are_only_values(shape.plan.columns(table, key))
+            for key, reduction in shape.plan.reductions.items()
+            if not reduction.compact
         )
 
     def _would_stay(self) -> bool:
@@ -222,7 +203,7 @@ class GroupMerge(Closing):
             return False
         table = pa.concat_tables(self._buffered)
         some = table.filter(arrow_array(self._groups(table).codes % _SAMPLED_GROUPS == 0))
-        return bool(self._reduced([some], merged_states).nbytes * _WORTH_MERGING > some.nbytes)
+        return bool(self._shape.merged(some).nbytes * _WORTH_MERGING > some.nbytes)
 
     def _fits(self, size: int) -> bool:
         return self._workspace.account.fits(size) and self._size + size <= self._most
@@ -237,9 +218,8 @@ class GroupMerge(Closing):
         # Nor does splitting help where the states of one group are too large.
         return len(self._groups(pa.concat_tables(self._buffered))) > 1
 
-    def _reduced(self, tables: list[pa.Table], reduce: Callable[..., pa.Table]) -> pa.Table:
-        table = pa.concat_tables([empty_table(self._schema), *tables])
-        return reduce(table, self._shape.keys, self._shape.aggregates, self._shape.source)
+    def _stacked(self, tables: list[pa.Table]) -> pa.Table:
+        return pa.concat_tables([empty_table(self._schema), *tables])
 
     def _groups(self, table: pa.Table) -> Groups:
         return group_codes([table.column(key) for key in self._shape.keys], drop_missing=False)

@@ -1,7 +1,8 @@
 """Tables of groups: the arithmetic that groupby and resample share, on one table at a time.
 
-A *partial* table has one row a group of one unit: the key columns, then the state columns of every
-aggregate. Partials of several units, stacked in plan order, merge into one table of groups.
+A *partial* table has one row a group of one unit: the key columns, then the states of the
+aggregates (:class:`~tessel.clauses.grouped.group_states.StatePlan`). Partials of several units,
+stacked in plan order, merge into one table of groups.
 """
 
 from __future__ import annotations
@@ -12,25 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import MergeableAggregate
-from tessel.clauses.grouped.grouping import group_codes, order_of_groups
+from tessel.cached import cached
+from tessel.clauses.grouped.group_states import StatePlan, States
+from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import current
 
-__all__ = [
-    "POSITION",
-    "complete_table",
-    "finished_groups",
-    "finished_table",
-    "merge_partials",
-    "merged_states",
-    "partial_schema",
-    "partial_table",
-    "parts_to_reduce",
-    "state_columns",
-]
+__all__ = ["POSITION", "GroupShape", "complete_table", "parts_to_reduce"]
 
 _LEAST_ROWS_REDUCED = 1 << 16
 _BUDGET_A_ROW = 1024
@@ -41,44 +33,87 @@ POSITION = "__tessel_position"
 """Hidden column of a partitioned table: unit ordinal × 2³² + row, what first appearance goes by."""
 
 
-def partial_schema(
-    keys: Sequence[str], aggregates: Sequence[NamedAggregate], source: TableSchema
-) -> pa.Schema:
-    """Return the columns of a partial table: keys, then the states of each aggregate."""
-    fields = [pa.field(key, plain_type(source.type_of(key))) for key in keys]
-    for each in aggregates:
-        fields += [
-            state.with_name(_state_name(each, state.name)) for state in _states(each, source)
-        ]
-    return pa.schema(fields)
+@dataclass(frozen=True)
+class GroupShape:
+    """What is grouped, and how.
 
-
-def partial_table(
-    table: pa.Table,
-    codes: np.ndarray,
-    groups: int,
-    keys: Sequence[pa.Array],
-    key_names: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    source: TableSchema,
-) -> pa.Table:
-    """Reduce a table to one row a group.
-
-    Parameters
+    Attributes
     ----------
-    table
-        Rows in order; only the aggregated columns are read.
-    codes
-        Group of each row, int64, shape (rows,).
-    groups
-        Number of groups.
-    keys, key_names
-        One array a key column, one value a group.
+    keys, aggregates
+        As in an aggregation; all aggregates are mergeable.
+    source
+        Schema of the rows before they were reduced.
     """
-    arrays = list(keys)
-    for each in aggregates:
-        arrays += _mergeable(each).partial(_values(table, each), codes, groups)
-    return pa.Table.from_arrays(arrays, schema=partial_schema(key_names, aggregates, source))
+
+    keys: tuple[str, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    source: TableSchema
+
+    @cached
+    def plan(self) -> StatePlan:
+        """What states consist of."""
+        return StatePlan(self.aggregates, self.source)
+
+    @cached
+    def schema(self) -> pa.Schema:
+        """The columns of a partial table: keys, then states."""
+        keys = [pa.field(key, plain_type(self.source.type_of(key))) for key in self.keys]
+        return pa.schema([*keys, *self.plan.fields()])
+
+    def of_states(self, keys: Sequence[pa.Array], states: States) -> pa.Table:
+        """Return a partial table; keys are one array a column, one value a group."""
+        return pa.Table.from_arrays([*keys, *self.plan.arrays(states)], schema=self.schema)
+
+    def of_rows(
+        self, table: pa.Table, codes: np.ndarray, groups: int, keys: Sequence[pa.Array]
+    ) -> pa.Table:
+        """Reduce a table to one row a group.
+
+        Parameters
+        ----------
+        table
+            Rows in order; only the aggregated columns are read.
+        codes
+            Group of each row, int64, shape (rows,).
+        groups
+            Number of groups.
+        keys
+            One array a key column, one value a group.
+        """
+        names = dict.fromkeys(name for each in self.aggregates for name in each.inputs)
+        columns = {name: table.column(name) for name in names}
+        return self.of_states(keys, self.plan.of_rows(columns, codes, groups))
+
+    def merged(self, table: pa.Table) -> pa.Table:
+        """Merge stacked partial tables into one: one row a group, in order of first appearance.
+
+        A column :data:`POSITION` holds that of the first row of each group afterwards.
+        """
+        keys, states, first_row = self._merged(table)
+        return _with_positions(self.of_states(keys, states), table, first_row)
+
+    def finished(self, table: pa.Table) -> pa.Table:
+        """Return the results of stacked partial tables: keys and outputs, as :meth:`merged`.
+
+        Raises
+        ------
+        IntegerOverflowError
+            Where a result does not fit its type.
+        """
+        keys, states, first_row = self._merged(table)
+        columns = dict(zip(self.keys, keys, strict=True)) | self.plan.finish(states)
+        return _with_positions(pa.table(columns), table, first_row)
+
+    def _merged(self, table: pa.Table) -> tuple[list[pa.Array], States, np.ndarray]:
+        codes, groups, keys, first_row = _codes(table, self.keys)
+        states = self.plan.of_table(table.select(self.schema.names[len(self.keys) :]).columns)
+        return keys, self.plan.merge(states, codes, groups), first_row
+
+
+def _with_positions(found: pa.Table, table: pa.Table, first_row: np.ndarray) -> pa.Table:
+    if POSITION not in table.column_names:
+        return found
+    return found.append_column(POSITION, table.column(POSITION).take(arrow_array(first_row)))
 
 
 def parts_to_reduce(table: pa.Table) -> list[pa.Table]:
@@ -90,79 +125,6 @@ def parts_to_reduce(table: pa.Table) -> list[pa.Table]:
     if table.num_rows <= rows:
         return [table]
     return [table.slice(start, rows) for start in range(0, table.num_rows, rows)]
-
-
-def merge_partials(
-    table: pa.Table,
-    key_names: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    source: TableSchema,
-    *,
-    sort: bool,
-) -> pa.Table:
-    """Merge stacked partial tables and finish: one row a group, ordered by key or appearance."""
-    result = finished_groups(table, key_names, aggregates, source)
-    if not sort or not key_names:
-        return result
-    return result.take(arrow_array(order_of_groups([result.column(key) for key in key_names])))
-
-
-def merged_states(
-    table: pa.Table,
-    key_names: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    source: TableSchema,
-) -> pa.Table:
-    """Merge stacked partial tables into one: one row a group, in order of first appearance.
-
-    A column :data:`POSITION` holds that of the first row of each group afterwards.
-    """
-    codes, groups, keys, first_row = _codes(table, key_names)
-    arrays = list(keys)
-    for each in aggregates:
-        merge = _mergeable(each).merge
-        arrays += merge(state_columns(table, each, source), codes, groups, each.input_type(source))
-    schema = partial_schema(key_names, aggregates, source)
-    if POSITION in table.column_names:
-        arrays.append(table.column(POSITION).take(arrow_array(first_row)))
-        schema = schema.append(pa.field(POSITION, pa.int64()))
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def finished_groups(
-    table: pa.Table,
-    key_names: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    source: TableSchema,
-) -> pa.Table:
-    """Return the results of stacked partial tables: keys and outputs, as :func:`merged_states`.
-
-    Raises
-    ------
-    IntegerOverflowError
-        Where a result does not fit its type.
-    """
-    codes, groups, keys, first_row = _codes(table, key_names)
-    columns = dict(zip(key_names, keys, strict=True))
-    for each in aggregates:
-        states, kind = state_columns(table, each, source), each.input_type(source)
-        finish = _mergeable(each).finish_merged
-        columns[each.output] = finish(states, codes, groups, kind, each.column)
-    if POSITION in table.column_names:
-        columns[POSITION] = table.column(POSITION).take(arrow_array(first_row))
-    return pa.table(columns)
-
-
-def finished_table(
-    states: pa.Table, aggregates: Sequence[NamedAggregate], source: TableSchema
-) -> pa.Table:
-    """Return the results of merged states, a row each; raises as :func:`finished_groups`."""
-    columns = {}
-    for each in aggregates:
-        held = [column.combine_chunks() for column in state_columns(states, each, source)]
-        kind = each.input_type(source)
-        columns[each.output] = _mergeable(each).finish(held, kind, each.column)
-    return pa.table(columns)
 
 
 def complete_table(
@@ -178,10 +140,10 @@ def complete_table(
         Row of ``table`` at which each group first appears, int64, shape (groups,).
     """
     codes, groups, keys, first_row = _codes(table, key_names)
-    results = [
-        each.aggregate.compute(_values(table, each), codes, groups, each.column)
-        for each in aggregates
-    ]
+    results = []
+    for each in aggregates:
+        values = each.values({name: table.column(name) for name in each.inputs})
+        results.append(each.aggregate.compute(values, codes, groups, each.column))
     fields = [*key_names, *(each.output for each in aggregates)]
     return pa.Table.from_arrays([*keys, *results], names=fields), first_row
 
@@ -194,27 +156,3 @@ def _codes(
     columns = [table.column(name) for name in key_names]
     found = group_codes(columns, drop_missing=False)
     return found.codes, len(found.first_row), list(found.keys), found.first_row
-
-
-def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | pa.Array | None:
-    return each.values({name: table.column(name) for name in each.inputs})
-
-
-def state_columns(
-    table: pa.Table, each: NamedAggregate, source: TableSchema
-) -> list[pa.ChunkedArray]:
-    """Return the state columns of an aggregate in a partial table."""
-    return [table.column(_state_name(each, state.name)) for state in _states(each, source)]
-
-
-def _mergeable(each: NamedAggregate) -> MergeableAggregate:
-    assert isinstance(each.aggregate, MergeableAggregate)  # the planner makes partials of no other
-    return each.aggregate
-
-
-def _states(each: NamedAggregate, source: TableSchema) -> list[pa.Field]:
-    return _mergeable(each).partial_fields(each.input_type(source))
-
-
-def _state_name(each: NamedAggregate, state: str) -> str:
-    return f"{each.output}\0{state}"

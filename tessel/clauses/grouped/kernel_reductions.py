@@ -12,7 +12,6 @@ values is a sum too, of ones and zeros; the first value is that of the least row
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -20,22 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import Aggregate, FromReductions, MergeableAggregate
-from tessel.clauses.grouped.group_reductions import (
-    GroupReductions,
-    ReducedParts,
-    ReductionKey,
-    merged_reductions,
-)
+from tessel.clauses.aggregates.from_reductions import FromReductions
+from tessel.clauses.aggregates.reductions import of_some, typed_values
+from tessel.clauses.grouped.group_states import StateKey, States
 from tessel.clauses.grouped.reductions import (
-    MAKERS,
     WORST,
+    KernelReduction,
     ReducedColumns,
-    Reduction,
-    is_reducible,
-    of_some,
-    typed_values,
+    plan_reduction,
 )
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
@@ -48,27 +39,15 @@ from tessel.store.manifest.opened_batch import OpenedBatch
 __all__ = ["KernelReductions", "all_reducible", "numbers_of", "plan_reductions"]
 
 _ENDS_OF_ROWS = {"first": FieldKind.LEAST, "last": FieldKind.GREATEST}
-_ENDS = frozenset(_ENDS_OF_ROWS)
-_COUNT = "count"
-"""The number of values, which is always computed."""
 
 Integers = NDArray[np.int64]
 
 
 def all_reducible(aggregates: Sequence[NamedAggregate]) -> bool:
-    """Return whether the states of all aggregates can be made of reductions of stored integers."""
-    return all(_is_reducible(type(each.aggregate)) and not each.computed for each in aggregates)
-
-
-@functools.cache
-def _is_reducible(kind: type[Aggregate]) -> bool:
-    # Whether a class satisfies a protocol takes 40 µs to say.
-    reductions = getattr(kind, "reductions", None)
-    return issubclass(kind, MergeableAggregate) and reductions is not None
-
-
-def _reducible(each: NamedAggregate) -> FromReductions:
-    return cast(FromReductions, each.aggregate)  # the caller has looked
+    """Return whether the states of all aggregates can be made of stored integers."""
+    return all(
+        isinstance(each.aggregate, FromReductions) and not each.computed for each in aggregates
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +70,10 @@ class KernelReductions:
     needs_last: bool
     needs_ends: bool
     rows: SumField | None
-    _reductions: Mapping[ReductionKey, Reduction]
+    _keys: Sequence[StateKey]
+    _reductions: Mapping[StateKey, KernelReduction]
     _columns: Mapping[tuple[str, ...], ReducedColumns]
-    _ends: Mapping[ReductionKey, SumField]
-    _aggregates: Sequence[NamedAggregate]
+    _ends: Mapping[StateKey, SumField]
     _rows: Mapping[str, tuple[int, pa.DataType]]
 
     def found(
@@ -104,8 +83,8 @@ class KernelReductions:
         counts: Integers,
         first: Integers,
         last: Integers | None,
-    ) -> GroupReductions:
-        """Return the reductions of some groups.
+    ) -> States:
+        """Return the states of some groups.
 
         Parameters
         ----------
@@ -119,112 +98,75 @@ class KernelReductions:
             The first and the last row of each group, counted in the segment.
         """
         by_field = dict(zip(self.fields, found, strict=True))
-        parts = {
-            key: planned.to_parts([by_field[field] for field in planned.fields])
-            for key, planned in self._reductions.items()
-            if planned.entries is None
+        known = {
+            names: counts if columns.count is None else numbers_of(by_field[columns.count])
+            for names, columns in self._columns.items()
         }
-        for names, columns in self._columns.items():
-            own: ReducedParts = {0: counts}
-            if columns.count is not None:
-                own = cast(Mapping[int, Integers], by_field[columns.count])
-            parts[names, _COUNT] = own
-        ends: dict[ReductionKey, pa.Array] = {}
-        for key, planned in self._reductions.items():
-            if planned.entries is not None:
-                some = numbers_of(parts[key[0], _COUNT])
-                # A group without a value has no place in it: the field holds its initial value.
-                places = np.where(some > 0, cast(Integers, by_field[planned.fields[0]]), 0)
-                ends[key] = of_some(planned.entries.take(arrow_array(places)), some)
-        for each in self._aggregates:
-            for which in _ENDS.intersection(_reducible(each).reductions):
-                key, rows = (each.inputs, which), first if which == "first" else last
+        states: dict[StateKey, Any] = {}
+        for key in self._keys:
+            inputs, which = key
+            if which == "count":
+                states[key] = known[inputs]
+            elif key in self._reductions:
+                planned = self._reductions[key]
+                results = [by_field[field] for field in planned.fields]
+                states[key] = planned.to_state(results, known[inputs])
+            else:
+                rows = first if which == "first" else last
                 if key in self._ends:
                     rows = cast(Integers, by_field[self._ends[key]])
                 assert rows is not None  # it was planned for
-                place, kind = self._rows[each.inputs[0]]
+                place, kind = self._rows[inputs[0]]
                 values = typed_values(opened.values_at(place, rows), kind)
-                ends[key] = of_some(values, numbers_of(parts[each.inputs, _COUNT]))
-        return GroupReductions(counts, parts, ends)
-
-    def joined(self, found: Sequence[GroupReductions], codes: Integers) -> GroupReductions:
-        """Merge the reductions of several segments; see `merged_reductions`."""
-        extremes = {
-            key: planned.better
-            for key, planned in self._reductions.items()
-            if planned.better is not None
-        }
-        return merged_reductions(found, codes, extremes)
-
-    def states(self, found: GroupReductions) -> list[pa.Array]:
-        """Return the partial states of all aggregates: their columns, one entry a group."""
-        counts = {
-            names: numbers_of(parts)
-            for (names, which), parts in found.parts.items()
-            if which == _COUNT
-        }
-        made: dict[ReductionKey, Any] = dict(found.ends)
-        for key in found.parts.keys() & self._reductions.keys():
-            planned = self._reductions[key]
-            made[key] = planned.finish(found.parts[key], counts[key[0]])
-        states: list[pa.Array] = []
-        for each in self._aggregates:
-            reductions = {which: made[each.inputs, which] for which in _reducible(each).reductions}
-            states += _reducible(each).partial_of_reductions(counts[each.inputs], reductions)
+                states[key] = of_some(values, known[inputs] > 0)
         return states
 
 
 def plan_reductions(
     program: BlockProgram,
-    aggregates: Sequence[NamedAggregate],
+    keys: Sequence[StateKey],
     schema: TableSchema,
     among: int | None = None,
 ) -> KernelReductions | None:
-    """Plan the reductions of some aggregates; None where kernels cannot do them.
+    """Plan reductions; None where kernels cannot do them.
 
     Parameters
     ----------
     program
-        Has all columns of the aggregates.
-    aggregates
-        All of them reducible.
+        Has all input columns.
+    keys
+        The reductions.
     schema
         Types of the columns.
     among
         The truth register of the selected rows, for kernels that run over all rows; None where all
         are selected.
     """
-    planned: dict[ReductionKey, Reduction] = {}
+    planned: dict[StateKey, KernelReduction] = {}
     columns: dict[tuple[str, ...], ReducedColumns] = {}
-    ends: dict[ReductionKey, SumField] = {}
+    ends: dict[StateKey, SumField] = {}
     rows_of: dict[str, tuple[int, pa.DataType]] = {}
     needs_last = needs_ends = False
     if among is not None:
         columns[()] = _columns(program, (), among)
-    for each in aggregates:
-        if not all(program.has_integers(name) for name in each.inputs):
-            return None
-        if each.inputs not in columns:
-            columns[each.inputs] = _columns(program, each.inputs, among)
-        own = columns[each.inputs]
-        for which in _reducible(each).reductions:
-            key = each.inputs, which
-            if which in _ENDS:
-                place = program.place(each.inputs[0])
-                if place is None:
-                    return None  # single rows have to be decoded
-                rows_of[each.inputs[0]] = place, plain_type(schema.type_of(each.inputs[0]))
-                needs_ends |= own.known is None
-                needs_last |= own.known is None and which == "last"
-                if own.known is not None:
-                    ends[key] = _end(program, own.known, _ENDS_OF_ROWS[which])
-                continue
-            if key in planned:
-                continue
-            kinds = [plain_type(schema.type_of(name)) for name in each.inputs]
-            if not all(is_reducible(which, kind) for kind in kinds):
+    for key in keys:
+        inputs, which = key
+        if inputs not in columns:
+            if not all(program.has_integers(name) for name in inputs):
                 return None
-            found = MAKERS[which](program, own, schema)
+            columns[inputs] = _columns(program, inputs, among)
+        own = columns[inputs]
+        if which in _ENDS_OF_ROWS:
+            place = program.place(inputs[0])
+            if place is None:
+                return None  # single rows have to be decoded
+            rows_of[inputs[0]] = place, plain_type(schema.type_of(inputs[0]))
+            needs_ends |= own.known is None
+            needs_last |= own.known is None and which == "last"
+            if own.known is not None:
+                ends[key] = _end(program, own.known, _ENDS_OF_ROWS[which])
+        elif which != "count":
+            found = plan_reduction(which, program, own, schema)
             if found is None:
                 return None
             planned[key] = found
@@ -237,10 +179,10 @@ def plan_reductions(
         needs_last,
         needs_ends,
         rows,
+        keys,
         planned,
         columns,
         ends,
-        aggregates,
         rows_of,
     )
 
@@ -256,7 +198,7 @@ def _end(program: BlockProgram, known: int, kind: FieldKind) -> SumField:
     return SumField(kind, program.chosen(program.rows(), known, WORST[kind]))
 
 
-def numbers_of(parts: ReducedParts) -> Integers:
+def numbers_of(sums: FieldResult) -> Integers:
     """Return small sums, which are given by bit position, as numbers."""
-    assert isinstance(parts, Mapping)
-    return np.asarray(sum(held << place for place, held in parts.items()), np.int64)
+    assert isinstance(sums, dict)
+    return np.asarray(sum(held << place for place, held in sums.items()), np.int64)

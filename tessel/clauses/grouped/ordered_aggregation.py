@@ -15,23 +15,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import FromOrder, MergeableAggregate, has_compact_state
+from tessel.clauses.aggregates.base import FromOrder, has_compact_state
 from tessel.clauses.aggregates.holistic import values_of_state
 from tessel.clauses.aggregates.kernels.value_runs import has_integers
 from tessel.clauses.aggregates.registry import find_aggregate
-from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
-from tessel.clauses.grouped.group_tables import (
-    POSITION,
-    partial_schema,
-    partial_table,
-    state_columns,
-)
+from tessel.clauses.grouped.group_merging import GroupMerge
+from tessel.clauses.grouped.group_states import StatePlan
+from tessel.clauses.grouped.group_tables import POSITION, GroupShape
 from tessel.clauses.grouped.grouping import group_codes, missing_rows
 from tessel.clauses.grouped.value_ranges import ValueRanges
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -106,7 +103,7 @@ def _reduced(
     tables: Iterable[pa.Table], found: _Pieces, workspace: Workspace
 ) -> Iterator[pa.Table]:
     with contextlib.ExitStack() as stack:
-        groups = stack.enter_context(GroupMerge(found.shape, found.partial_schema, workspace))
+        groups = stack.enter_context(GroupMerge(found.shape, found.shape.schema, workspace))
         intakes: dict[str, _Intake] = {}
         for column in found.columns:
             intakes[column] = found.intake(column)
@@ -148,7 +145,6 @@ class _Pieces:
             first = find_aggregate("first")
             standing.append(NamedAggregate(each.output, _result_name(each), first))
         self.shape = GroupShape(keys, tuple(standing), source)
-        self.partial_schema = partial_schema(keys, standing, source)
         by = (*keys, _VALUE)
         self.ordering = Ordering(by, (False,) * len(by))
 
@@ -162,8 +158,8 @@ class _Pieces:
         for each in self._ordered:
             nothing = pa.nulls(table.num_rows, self.shape.source.type_of(_result_name(each)))
             table = table.append_column(_result_name(each), nothing)
-        codes, keys, _ = self._codes(table)
-        return self._partial_table(table, codes, keys)
+        codes, keys, first_row = self._codes(table)
+        return self.shape.of_rows(table, codes, len(first_row), keys)
 
     def intake(self, column: str) -> _Intake:
         """Return what takes the values of a column, and gives them in order."""
@@ -249,17 +245,15 @@ class _Pieces:
         """Return results as partials: nothing of what merges, and the first of the others."""
         found = {_result_name(e): compute(e) for e in self._ordered if e.column == column}
         groups = len(next(iter(found.values())))
-        arrays = list(keys)
-        for each in self.shape.aggregates:
-            kind = each.input_type(self.shape.source)
-            aggregate = each.aggregate
-            assert isinstance(aggregate, MergeableAggregate)
-            if each.column in found:
-                arrays += aggregate.partial(found[each.column], np.arange(groups), groups)
-            else:
-                nothing = None if kind is None else arrow_array([], kind)
-                arrays += aggregate.partial(nothing, _none(), groups)
-        return pa.Table.from_arrays(arrays, schema=self.partial_schema)
+        shape = self.shape
+        names = {name for each in shape.aggregates for name in each.inputs}
+        nothing = {name: arrow_array([], shape.source.type_of(name)) for name in names}
+        results = [each for each in shape.aggregates if each.column in found]
+        states = {
+            **shape.plan.of_rows(nothing, _none(), groups),
+            **StatePlan(results, shape.source).of_rows(found, np.arange(groups), groups),
+        }
+        return shape.of_states(keys, states)
 
     def _codes(
         self, table: pa.Table
@@ -270,13 +264,6 @@ class _Pieces:
         columns = [table.column(key) for key in self._keys]
         found = group_codes(columns, drop_missing=False)
         return found.codes, list(found.keys), found.first_row
-
-    def _partial_table(
-        self, table: pa.Table, codes: NDArray[np.int64], keys: list[pa.Array]
-    ) -> pa.Table:
-        groups = len(keys[0]) if keys else 1
-        shape = self.shape
-        return partial_table(table, codes, groups, keys, shape.keys, shape.aggregates, shape.source)
 
 
 class _StatePieces(_Pieces):
@@ -292,23 +279,19 @@ class _StatePieces(_Pieces):
             position = NamedAggregate(POSITION, POSITION, find_aggregate("first"))
             aggregates = (*aggregates, position)
         super().__init__(schema, shape.keys, aggregates, workspace)
-        self._source = shape.source
+        self._given = shape
 
     def partials(self, table: pa.Table) -> pa.Table:
         """Return the states of what merges; of the others, that nothing is known."""
-        held = {each.output for each in self._ordered}
-        rows = np.arange(table.num_rows)
-        arrays = [table.column(key) for key in self._keys]
-        for each in self.shape.aggregates:
-            if each.output not in held and each.output != POSITION:
-                arrays += state_columns(table, each, self._source)
-                continue
-            kind = each.input_type(self.shape.source)
-            aggregate = each.aggregate
-            assert isinstance(aggregate, MergeableAggregate)  # it is ``first``
-            known = table.column(POSITION) if each.output == POSITION else pa.nulls(len(rows), kind)
-            arrays += aggregate.partial(known, rows, len(rows))
-        return pa.Table.from_arrays(arrays, schema=self.partial_schema)
+        given = dict(zip(table.column_names, table.columns, strict=True))
+        if POSITION in given:
+            (name,) = self.shape.plan.names(((POSITION,), "first"))
+            given[name] = given[POSITION]
+        arrays = [
+            given[field.name] if field.name in given else pa.nulls(table.num_rows, field.type)
+            for field in self.shape.schema
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.shape.schema)
 
     def intake(self, column: str) -> _Intake:
         """Return ranges of values where there is one group, and values have integers."""
@@ -322,22 +305,21 @@ class _StatePieces(_Pieces):
         if not isinstance(intake, ValueRanges):
             super().take_in(table, column, intake)
             return
-        each, _ = self._of_column(column)
-        intake.add(state_columns(table, each, self._source))
+        columns, _ = self._states(table, column)
+        intake.add(columns)
 
-    def _of_column(self, column: str) -> tuple[NamedAggregate, pa.DataType]:
-        """Return an aggregate that holds the values of a column, so often as others need them."""
-        asked = [each for each in self._ordered if each.column == column]
-        each = min(asked, key=lambda each: getattr(each.aggregate, "once", False))
-        kind = each.input_type(self._source)
-        assert kind is not None  # it reads values
-        return each, kind
+    def _states(self, table: pa.Table, column: str) -> tuple[list[Any], pa.DataType]:
+        """Return the states that hold the values of a column, so often as aggregates need them."""
+        plan = self._given.plan
+        key = (column,), "values"
+        if key not in plan.reductions:
+            key = (column,), "different"
+        return plan.columns(table, key), self._given.source.type_of(column)
 
     def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
         """Give keys and values, so often as they occur where an aggregate looks at that."""
-        each, kind = self._of_column(column)
-        states = state_columns(table, each, self._source)
-        for values, owners in values_of_state(states, kind, _ROWS_AT_A_TIME):
+        columns, kind = self._states(table, column)
+        for values, owners in values_of_state(columns, kind, _ROWS_AT_A_TIME):
             keys = table.select(list(self._keys)).take(arrow_array(owners))
             schema = self.value_schema(column)
             yield pa.Table.from_arrays([*keys.columns, values], schema=schema)

@@ -8,24 +8,21 @@ integers where these have the order of the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, arrow_scalar, numpy_array
-from tessel.clauses.grouped.group_reductions import ReducedParts
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.reductions import Extremes, SumParts, of_some
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.decimal_sums import DecimalSum
-from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.fields import (
-    EXTREMES,
     FieldKind,
     FieldResult,
     SumField,
@@ -33,18 +30,14 @@ from tessel.kernels.fields import (
 from tessel.lazy import dataclass
 
 __all__ = [
-    "MAKERS",
     "WORST",
+    "KernelReduction",
     "ReducedColumns",
-    "Reduction",
     "is_numeric",
-    "is_reducible",
-    "of_some",
-    "typed_values",
+    "plan_reduction",
 ]
 
 _FRACTION_BITS = 53
-_SIGN = 63
 _LARGEST_PRODUCT = 1 << 62
 
 WORST = {
@@ -57,30 +50,20 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Reduction:
+class KernelReduction:
     """One reduction, such as the sum of a column.
 
     Attributes
     ----------
     fields
         What kernels reduce for it.
-    to_parts
-        Turns the results of the fields, in their order, into parts that can be merged with those of
-        other segments.
-    finish
-        Turns merged parts, and the number of values of each group, into the result.
-    better
-        The extreme of two parts; None for sums, which are added.
-    entries
-        The sorted dictionary whose row numbers the results are: its values are merged. None where
-        the results are numbers.
+    to_state
+        Turns the results of the fields, in their order, and the number of values of each group into
+        the state of the reduction.
     """
 
     fields: tuple[SumField, ...]
-    to_parts: Callable[[list[FieldResult]], ReducedParts]
-    finish: Callable[[Any, Integers], Any]
-    better: np.ufunc | None = None
-    entries: pa.Array | None = None
+    to_state: Callable[[list[FieldResult], Integers], Any]
 
 
 @dataclass(frozen=True)
@@ -102,14 +85,7 @@ class ReducedColumns:
     count: SumField | None
 
 
-def of_some(values: pa.Array, counts: Integers) -> pa.Array:
-    """Return the results of groups, null for groups without a value."""
-    if counts.all():
-        return values
-    return pc.if_else(arrow_array(counts > 0), values, arrow_scalar(None, values.type))
-
-
-def is_reducible(which: str, kind: pa.DataType) -> bool:
+def _is_reducible(which: str, kind: pa.DataType) -> bool:
     """Return whether kernels may do a reduction on stored columns of a type."""
     types = pa.types
     if is_numeric(kind) or types.is_float32(kind) or types.is_boolean(kind):
@@ -126,33 +102,37 @@ def is_numeric(kind: pa.DataType) -> bool:
     return is_temporal(kind) and not pa.types.is_date64(kind)
 
 
+def plan_reduction(
+    which: str, program: BlockProgram, columns: ReducedColumns, schema: TableSchema
+) -> KernelReduction | None:
+    """Plan a reduction by the name that aggregates have for it; None where kernels cannot."""
+    kinds = [plain_type(schema.type_of(name)) for name in columns.names]
+    if not all(_is_reducible(which, kind) for kind in kinds):
+        return None
+    if which == "products":
+        return _products(program, columns)
+    if which in ("sum", "weights"):
+        found = _summed(program, columns.names[which == "weights"], columns.known)
+        return None if found is None else _parts_of(*found)
+    return _extreme(program, columns, kinds[0], greatest=which == "greatest")
+
+
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sum(program: BlockProgram, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
-    """Plan the sum of the first column."""
-    return _sum_of(program, columns.names[0], columns.known)
+def _parts_of(
+    fields: Sequence[SumField], sums: Callable[[list[FieldResult]], Mapping[int, Integers]]
+) -> KernelReduction:
+    return KernelReduction(tuple(fields), lambda results, counts: _parts(sums(results)))
 
 
-def _weights(
-    program: BlockProgram, columns: ReducedColumns, schema: TableSchema
-) -> Reduction | None:
-    """Plan the sum of the second column."""
-    return _sum_of(program, columns.names[1], columns.known)
+def _parts(sums: Mapping[int, Integers]) -> SumParts:
+    """Return sums without those that are 0 in all groups, as those of high bits mostly are."""
+    some = {place: numbers for place, numbers in sums.items() if numbers.any()}
+    return SumParts(some or dict(list(sums.items())[:1]))
 
 
-def _sum_of(program: BlockProgram, name: str, known: int | None) -> Reduction | None:
-    found = _summed(program, name, known)
-    return None if found is None else Reduction(*found, _exact_sums)
-
-
-def _exact_sums(parts: ReducedParts, counts: Integers) -> ExactSums:
-    return ExactSums.of_parts(cast(Mapping[int, Integers], parts), len(counts))
-
-
-def _products(
-    program: BlockProgram, columns: ReducedColumns, schema: TableSchema
-) -> Reduction | None:
+def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction | None:
     """Plan the sum of the products of two columns, or of the squares of one."""
     first, second, known = columns.names[0], columns.names[-1], columns.known
     one, other = program.number(first), program.number(second)
@@ -161,7 +141,7 @@ def _products(
     largest = _largest(one) * _largest(other)
     if not one.is_float and not other.is_float and largest < _LARGEST_PRODUCT:
         whole = SumField.of_integers(program.whole_product(one, other, known), int(largest))
-        return Reduction((whole,), _only, _exact_sums)
+        return _parts_of((whole,), _only)
     made = program.product(one, other, known)
     if made is None or not np.isfinite(float(largest)):
         return None
@@ -187,7 +167,7 @@ def _products(
                 parts[place] = parts[place] + held if place in parts else held
         return parts
 
-    return Reduction((field, rest, *guards), sums, _exact_sums)
+    return _parts_of((field, rest, *guards), sums)
 
 
 def _only(results: list[FieldResult]) -> Mapping[int, Integers]:
@@ -245,29 +225,17 @@ def _largest(number: Number) -> Any:
 # --- extremes -------------------------------------------------------------------------------------
 
 
-def _least(program: BlockProgram, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
-    return _extreme(program, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
-
-
-def _greatest(
-    program: BlockProgram, columns: ReducedColumns, schema: TableSchema
-) -> Reduction | None:
-    return _extreme(program, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
-
-
 def _extreme(
-    program: BlockProgram,
-    columns: ReducedColumns,
-    schema: TableSchema,
-    of_integers: FieldKind,
-    of_floats: FieldKind,
-) -> Reduction | None:
+    program: BlockProgram, columns: ReducedColumns, kind: pa.DataType, *, greatest: bool
+) -> KernelReduction | None:
     """Plan an extreme; of decimals of one scale it is that of their integers.
 
     Rows that are not known have what every value is better than.
     """
+    of_integers = FieldKind.GREATEST if greatest else FieldKind.LEAST
+    of_floats = FieldKind.GREATEST_FLOAT if greatest else FieldKind.LEAST_FLOAT
     (name,), known = columns.names, columns.known
-    kind, worst = plain_type(schema.type_of(name)), WORST[of_integers]
+    worst = WORST[of_integers]
     if pa.types.is_string(kind):
         return _extreme_text(program, columns, of_integers)
     column = program.column(name)
@@ -287,7 +255,7 @@ def _extreme(
 
 def _extreme_text(
     program: BlockProgram, columns: ReducedColumns, of_integers: FieldKind
-) -> Reduction | None:
+) -> KernelReduction | None:
     """Plan the extreme of texts, which is that of their ranks in the sorted dictionary."""
     ranked = program.ranks(columns.names[0])
     if ranked is None:
@@ -295,47 +263,22 @@ def _extreme_text(
     number, entries = ranked
     worst = WORST[of_integers]
     field = SumField(of_integers, program.chosen(number.register, columns.known, worst))
-    return Reduction(
-        (field,), lambda results: {}, lambda found, counts: None, EXTREMES[of_integers], entries
-    )
+
+    def text(results: list[FieldResult], counts: Integers) -> pa.Array:
+        # A group without a value has no place: the field holds its initial value.
+        places = np.where(counts > 0, cast(Integers, results[0]), 0)
+        return of_some(entries.take(arrow_array(places)), counts > 0)
+
+    return KernelReduction((field,), text)
 
 
-def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> Reduction:
-    def values(results: list[FieldResult]) -> ReducedParts:
+def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> KernelReduction:
+    def extremes(results: list[FieldResult], counts: Integers) -> Extremes:
         found = cast(NDArray[Any], results[0])
         if divisor is not None:
             found = found / divisor
         if found.dtype == np.float64:
             found = found + 0.0  # −0.0 and 0.0 are equal, and which came first must not show
-        return found
+        return Extremes(found, counts > 0, kind)
 
-    def made(found: NDArray[Any], counts: Integers) -> pa.Array:
-        # A group without a value holds the initial value of the field, which may not fit the type.
-        held = found if counts.all() else np.where(counts > 0, found, 0)
-        return of_some(typed_values(arrow_array(held), kind), counts)
-
-    return Reduction((field,), values, made, EXTREMES[field.kind])
-
-
-def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return stored integers as values of a type."""
-    if values.type == kind:
-        return values
-    if pa.types.is_decimal(kind):
-        words = np.empty((len(values), 2), np.int64)
-        words[:, 0] = numpy_array(values)
-        words[:, 1] = words[:, 0] >> _SIGN
-        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(words)])
-    if is_temporal(kind):
-        return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
-    return values.cast(kind)
-
-
-MAKERS: dict[str, Callable[[BlockProgram, ReducedColumns, TableSchema], Reduction | None]] = {
-    "greatest": _greatest,
-    "least": _least,
-    "products": _products,
-    "sum": _sum,
-    "weights": _weights,
-}
-"""The functions that plan a reduction, by the name that aggregates have for it."""
+    return KernelReduction((field,), extremes)

@@ -8,13 +8,16 @@ made. Anything else, None: the unit is read, and its values are grouped.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.group_reductions import of_groups, reduced_slices, without_zeros
+from tessel.clauses.aggregates.base import has_compact_state
+from tessel.clauses.grouped.group_states import StateKey
+from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.kernel_reductions import (
     KernelReductions,
     all_reducible,
@@ -26,26 +29,23 @@ from tessel.clauses.grouped.stored_keys import (
     PlannedGroups,
     planned_groups,
 )
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.encoded import BlockProgram
+from tessel.kernels.fields import FieldResult
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
-__all__ = ["each_alone", "scanned_groups"]
+__all__ = ["of_groups", "reduced_groups", "reduced_slices", "scanned_groups"]
+
+_Found = TypeVar("_Found")
 
 Integers = NDArray[np.int64]
 
 
 def scanned_groups(
-    rows: Sequence[Batch],
-    keys: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    *,
-    drop_missing: bool,
-    by_appearance: bool,
+    rows: Sequence[Batch], shape: GroupShape, *, drop_missing: bool, by_appearance: bool
 ) -> StoredParts | None:
     """Return the groups of some rows; None where values are needed.
 
@@ -53,43 +53,51 @@ def scanned_groups(
     ----------
     rows
         Those of one or more segments, in order and not read yet.
-    keys, aggregates
-        Of the aggregation; without keys, one group of everything.
+    shape
+        What is grouped, and how; without keys, one group of everything.
     drop_missing
         Whether rows with a missing key fall away.
     by_appearance
         Whether groups are wanted in the order in which they first appear; else they come in any.
     """
-    if not all_reducible(aggregates):
+    if not all_reducible(shape.aggregates):
         return None
-    found = reduced_slices(
-        rows,
-        lambda each: _reduced(
-            each, keys, aggregates, drop_missing=drop_missing, by_appearance=by_appearance
-        ),
-    )
+    if all(has_compact_state(each.aggregate) for each in shape.aggregates):
+        reduced = functools.partial(
+            reduced_groups,
+            shape=shape,
+            states=list(shape.plan.reductions),
+            drop_missing=drop_missing,
+            by_appearance=by_appearance,
+        )
+    else:
+        from tessel.clauses.grouped.scanned_values import scanned_values
+
+        reduced = functools.partial(scanned_values, shape=shape, drop_missing=drop_missing)
+    found = reduced_slices(rows, reduced)
     return StoredParts(found) if found else None
 
 
-def _reduced(
+def reduced_groups(
     rows: Batch,
-    keys: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
+    shape: GroupShape,
+    states: Sequence[StateKey],
     *,
     drop_missing: bool,
     by_appearance: bool,
 ) -> StoredGroups | None:
-    schema = rows.schema
-    inputs = [name for each in aggregates for name in each.inputs]
+    """Return the groups of some rows with some of their states, which are compact; maybe None."""
+    schema, keys = rows.schema, shape.keys
+    inputs = [name for names, _ in states for name in names]
 
     def plan(program: BlockProgram, select: int | None) -> _Plan | None:
         groups = planned_groups(program, select, keys, schema, drop_missing=drop_missing)
-        reductions = plan_reductions(program, aggregates, schema)
+        reductions = plan_reductions(program, states, schema)
         if groups is None or reductions is None:
             return None
         return _Plan(groups, reductions, program.program(), program.rows(), program.program())
 
-    question = "groups", len(keys), drop_missing, *map(id, aggregates)
+    question = "groups", len(keys), drop_missing, *states
     opened = rows.open([*keys, *inputs], question, plan, exact=not rows.bindings.are_stored(keys))
     grouped = None if opened is None else opened.plan.groups.bound(opened)
     if opened is None or grouped is None:
@@ -116,15 +124,7 @@ def _reduced(
         return None
     numbers, sums = found
     made = reductions.found(opened, sums.results, sums.counts, sums.first_row, sums.last_row)
-    return StoredGroups(
-        tuple(keys),
-        tuple(aggregates),
-        schema,
-        reductions,
-        grouped.keys,
-        numbers,
-        without_zeros(made),
-    )
+    return StoredGroups(shape, grouped.keys, numbers, made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +174,23 @@ def _few(
     return order, GroupSums(found.counts[order], found.first_row[order], last_row, results)
 
 
-def each_alone(
-    rows: Sequence[Batch], reduced: Callable[[Batch], pa.Table | None]
-) -> pa.Table | None:
-    """Return what is left of each segment, one after the other; None where one has to be read.
+def reduced_slices(
+    rows: Sequence[Batch], reduced: Callable[[Batch], _Found | None]
+) -> list[_Found] | None:
+    """Reduce all batches that have selected rows; return None where one of them must be read."""
+    found: list[_Found] = []
+    for each in rows:
+        if each.is_empty:
+            continue
+        one = reduced(each)
+        if one is None:
+            return None
+        found.append(one)
+    return found
 
-    For reductions whose groups are not joined before they are merged with those of other units.
-    """
-    tables = reduced_slices(rows, reduced)
-    return pa.concat_tables(tables) if tables else None
+
+def of_groups(result: FieldResult, groups: Integers) -> FieldResult:
+    """Return a kernel's result for some of the groups."""
+    if isinstance(result, dict):
+        return {place: sums[groups] for place, sums in result.items()}
+    return result[groups]

@@ -16,18 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets.base import Bucketer
-from tessel.clauses.grouped.kernel_reductions import (
-    KernelReductions,
-    all_reducible,
-    plan_reductions,
-)
+from tessel.clauses.grouped.group_states import States
+from tessel.clauses.grouped.group_tables import GroupShape
+from tessel.clauses.grouped.kernel_reductions import KernelReductions, plan_reductions
 from tessel.clauses.grouped.scanned_runs import stored_runs
 from tessel.clauses.grouped.stored_keys import (
     PlannedGroups,
     key_values,
     planned_groups,
 )
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.encoded import BlockProgram
 from tessel.kernels.fields import FieldResult
@@ -46,13 +43,8 @@ _ROWS_A_GROUP = 2
 
 
 def scanned_keyed_runs(
-    rows: Batch,
-    bucketer: Bucketer,
-    keys: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    *,
-    drop_missing: bool,
-) -> tuple[Integers, list[pa.Array], list[pa.Array]] | None:
+    rows: Batch, bucketer: Bucketer, shape: GroupShape, *, drop_missing: bool
+) -> tuple[Integers, list[pa.Array], States] | None:
     """Return bucket, keys and states of all groups that have rows; maybe None.
 
     Parameters
@@ -61,8 +53,8 @@ def scanned_keyed_runs(
         Not read yet; their index never goes back.
     bucketer
         The buckets.
-    keys, aggregates
-        Of the resample.
+    shape
+        What is grouped: the index, whose buckets are looked for, and the keys.
     drop_missing
         Whether rows with a missing key fall away.
 
@@ -72,21 +64,19 @@ def scanned_keyed_runs(
         The bucket of each group, int64, in order of first appearance; the values of each key, and
         the states of all aggregates.
     """
-    schema = rows.schema
-    if schema.index is None or not all_reducible(aggregates):
-        return None
-    inputs = [name for each in aggregates for name in each.inputs]
-    index = schema.index
+    schema, (index, *keys) = rows.schema, shape.keys
+    wanted = list(shape.plan.reductions)
+    inputs = [name for names, _ in wanted for name in names]
 
     def plan(program: BlockProgram, select: int | None) -> _Plan | None:
         place = program.place(index)
         planned = planned_groups(program, select, keys, schema, drop_missing=drop_missing)
-        reductions = plan_reductions(program, aggregates, schema)
+        reductions = plan_reductions(program, wanted, schema)
         if place is None or planned is None or reductions is None:
             return None
         return place, planned, reductions, program.program()
 
-    question = "keyed runs", len(keys), drop_missing, *map(id, aggregates)
+    question = "keyed runs", len(keys), drop_missing, *wanted
     opened = rows.open(
         [index, *keys, *inputs], question, plan, exact=not rows.bindings.are_stored(keys)
     )
@@ -126,7 +116,7 @@ def scanned_keyed_runs(
         last = np.concatenate([cast(Integers, run.last_row) for run in found])[order]
     made = reductions.found(opened, joined, counts[order], first[order], last)
     run_of, codes = np.divmod(order, groups)
-    return numbers[run_of], key_values(grouped.keys, codes), reductions.states(made)
+    return numbers[run_of], key_values(grouped.keys, codes), made
 
 
 def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> FieldResult:

@@ -17,19 +17,9 @@ from numpy.typing import NDArray
 
 from tessel.arrays import numpy_array
 from tessel.clauses.buckets.base import Bucketer
-from tessel.clauses.grouped.group_reductions import (
-    MOST_JOINED,
-    GroupReductions,
-    of_groups,
-    reduced_slices,
-)
-from tessel.clauses.grouped.kernel_reductions import (
-    KernelReductions,
-    all_reducible,
-    numbers_of,
-    plan_reductions,
-)
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.grouped.group_states import StatePlan, States
+from tessel.clauses.grouped.kernel_reductions import KernelReductions, numbers_of, plan_reductions
+from tessel.clauses.grouped.scanned_groups import of_groups, reduced_slices
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.encoded import BlockProgram
 from tessel.kernels.blocks import StoredBlocks
@@ -50,9 +40,9 @@ _Plan = tuple[int, KernelReductions, UnboundProgram]
 
 
 def scanned_runs(
-    rows: Sequence[Batch], bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
-) -> tuple[Integers, list[pa.Array]] | None:
-    """Return the buckets that have rows, ascending, and the states of all aggregates; maybe None.
+    rows: Sequence[Batch], bucketer: Bucketer, plan: StatePlan
+) -> tuple[Integers, States] | None:
+    """Return the buckets that have rows, ascending, and their states; maybe None.
 
     Parameters
     ----------
@@ -60,50 +50,43 @@ def scanned_runs(
         Those of one or more segments, in order and not read yet; their index never goes back.
     bucketer
         The buckets.
-    aggregates
-        Of the resample.
+    plan
+        The states of the aggregates, all of them compact and reducible.
     """
-    if not all_reducible(aggregates):
-        return None
-    slices = reduced_slices(rows, lambda each: _reduced(each, bucketer, aggregates))
+    slices = reduced_slices(rows, lambda each: _reduced(each, bucketer, plan))
     found = [] if slices is None else list(itertools.chain.from_iterable(slices))
-    if not 0 < len(found) <= MOST_JOINED:
-        return None
-    reductions, numbers, groups = found[0]
-    if len(found) > 1:
-        numbers, codes = np.unique(
-            np.concatenate([own for _, own, _ in found]), return_inverse=True
-        )
-        groups = reductions.joined([own for _, _, own in found], codes)
-    return numbers, reductions.states(groups)
+    if len(found) < 2:
+        return found[0] if found else None
+    numbers, codes = np.unique(np.concatenate([own for own, _ in found]), return_inverse=True)
+    return numbers, plan.merge([states for _, states in found], codes, len(numbers))
 
 
 def _reduced(
-    rows: Batch, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
-) -> list[tuple[KernelReductions, Integers, GroupReductions]] | None:
-    """Return, for each span of rows, the planned reductions, the time buckets and their results.
+    rows: Batch, bucketer: Bucketer, states: StatePlan
+) -> list[tuple[Integers, States]] | None:
+    """Return, for each span of rows, the time buckets and their states.
 
     None where the columns must be read as values.
     """
     schema = rows.schema
     if schema.index is None:
         return None
-    inputs = [name for each in aggregates for name in each.inputs]
-    index = schema.index
+    inputs = [name for names, _ in states.reductions for name in names]
+    index, wanted = schema.index, list(states.reductions)
 
     def plan(program: BlockProgram, select: int | None) -> _Plan | None:
         place = program.place(index)
-        reductions = plan_reductions(program, aggregates, schema, select)
+        reductions = plan_reductions(program, wanted, schema, select)
         if place is None or reductions is None:
             return None
         return place, reductions, program.program()
 
-    opened = rows.open([index, *inputs], ("runs", *map(id, aggregates)), plan)
-    if opened is None or len(opened.spans) > MOST_JOINED:
+    opened = rows.open([index, *inputs], ("runs", *wanted), plan)
+    if opened is None:
         return None
     place, reductions, unbound = opened.plan
     program = opened.bound(unbound)
-    made: list[tuple[KernelReductions, Integers, GroupReductions]] = []
+    made: list[tuple[Integers, States]] = []
     for span in opened.spans:
         runs = stored_runs(opened, span, place, bucketer)
         if runs is None:
@@ -121,8 +104,7 @@ def _reduced(
             numbers, starts, stops, counts = (
                 each[held] for each in (numbers, starts, stops, counts)
             )
-        groups = reductions.found(opened, found, counts, starts, stops - 1)
-        made.append((reductions, numbers, groups))
+        made.append((numbers, reductions.found(opened, found, counts, starts, stops - 1)))
     return made
 
 

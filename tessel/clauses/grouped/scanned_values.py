@@ -8,15 +8,15 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, different
-from tessel.clauses.aggregates.base import has_compact_state
+from tessel.arrays import arrow_array, different, numpy_array
+from tessel.clauses.aggregates.holistic import GroupValues, Values
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     ValueRuns,
@@ -24,17 +24,12 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     has_integers,
     ordered_integers,
 )
-from tessel.clauses.grouped.group_tables import partial_schema
-from tessel.clauses.grouped.kernel_reductions import all_reducible
+from tessel.clauses.grouped.group_states import StateKey
+from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.reductions import is_numeric
-from tessel.clauses.grouped.scanned_groups import scanned_groups
-from tessel.clauses.grouped.stored_keys import (
-    NumberedGroups,
-    PlannedGroups,
-    key_values,
-    planned_groups,
-)
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.grouped.scanned_groups import reduced_groups
+from tessel.clauses.grouped.stored_groups import StoredGroups
+from tessel.clauses.grouped.stored_keys import NumberedGroups, PlannedGroups, planned_groups
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
 from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import UnboundProgram
@@ -45,7 +40,7 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
-__all__ = ["all_from_stored_values", "scanned_values"]
+__all__ = ["scanned_values"]
 
 Integers = NDArray[np.int64]
 
@@ -91,47 +86,21 @@ class _Plan:
     program: UnboundProgram
 
 
-def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
-    """Return whether aggregates hold values or are made of sums, one of the former among them."""
-    held, others = _split(aggregates)
-    computed = any(each.computed for each in held)
-    return bool(held) and not computed and all_reducible(others)
-
-
-def _split(
-    aggregates: Sequence[NamedAggregate],
-) -> tuple[list[NamedAggregate], list[NamedAggregate]]:
-    if all(has_compact_state(each.aggregate) for each in aggregates):
-        return [], list(aggregates)
-    from tessel.clauses.aggregates.holistic import HolisticAggregate
-
-    held = [each for each in aggregates if isinstance(each.aggregate, HolisticAggregate)]
-    others = [each for each in aggregates if not isinstance(each.aggregate, HolisticAggregate)]
-    return held, others
-
-
-def scanned_values(
-    rows: Batch,
-    keys: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    *,
-    drop_missing: bool,
-) -> pa.Table | None:
-    """Return the partial table of some rows, groups in order of first appearance; maybe None.
+def scanned_values(rows: Batch, shape: GroupShape, *, drop_missing: bool) -> StoredGroups | None:
+    """Return the groups of some rows in order of first appearance; None where values are needed.
 
     Parameters
     ----------
     rows
         Not read yet.
-    keys, aggregates
-        Of the aggregation; without keys, one group of everything.
+    shape
+        What is grouped, and how; without keys, one group of everything.
     drop_missing
         Whether rows with a missing key fall away.
     """
-    from tessel.clauses.aggregates.holistic import HolisticAggregate
-
-    held, others = _split(aggregates)
-    names = list(dict.fromkeys(str(each.column) for each in held))
+    held = {key: each for key, each in shape.plan.reductions.items() if isinstance(each, Values)}
+    names = list(dict.fromkeys(name for (name,), _ in held))
+    keys = shape.keys
 
     def plan(program: BlockProgram, select: int | None) -> _Plan | None:
         planned = planned_groups(program, select, keys, rows.schema, drop_missing=drop_missing)
@@ -152,29 +121,19 @@ def scanned_values(
     if opened is None or grouped is None:
         return None
     columns, scan = opened.plan.columns, _Scan(opened, grouped)
-    order = scan.order
-    states: dict[str, pa.ChunkedArray | pa.Array] = dict(
-        zip(keys, key_values(grouped.keys, order), strict=True)
-    )
+    states: dict[StateKey, Any] = {}
+    others = [key for key in shape.plan.reductions if key not in held]
     if others:
         # It sees the same rows, and gives groups in the same order.
-        summed = scanned_groups([rows], keys, others, drop_missing=drop_missing, by_appearance=True)
+        summed = reduced_groups(rows, shape, others, drop_missing=drop_missing, by_appearance=True)
         if summed is None:
             return None
-        states |= dict(zip(summed.table.column_names, summed.table.columns, strict=True))
-    schema = partial_schema(keys, aggregates, rows.schema)
-    runs: dict[tuple[str, bool], ValueRuns] = {}
-    for each in held:
-        aggregate, name = each.aggregate, str(each.column)
-        assert isinstance(aggregate, HolisticAggregate)  # they were split so
-        asked = name, aggregate.once
-        if asked not in runs:
-            runs[asked] = scan.runs(*asked)
-        made = _state(runs[asked], columns[name])
-        at = schema.get_field_index(f"{each.output}\0values")
-        for field, state in zip(schema.names[at : at + len(made)], made, strict=True):
-            states[field] = state
-    return pa.Table.from_arrays([states[name] for name in schema.names], schema=schema)
+        states |= summed.states
+    for key, reduction in held.items():
+        (name,), which = key
+        runs = scan.runs(name, which == "different")
+        states[key] = reduction.of_groups(_group_values(runs, columns[name]))
+    return StoredGroups(shape, grouped.keys, scan.order, states)
 
 
 class _Scan:
@@ -210,8 +169,6 @@ class _Scan:
             raise outside_of_bounds()
         there = np.flatnonzero(seen.counts)
         self.order: Integers = there[np.argsort(seen.first_row[there], kind="stable")]
-        if not grouped.keys:
-            self.order = np.zeros(1, np.int64)  # one group of everything, also of nothing
         self._starts = np.concatenate([[0], np.cumsum(seen.counts[self.order])])
         self._placed: dict[str, ValueRuns] = {}
 
@@ -306,17 +263,14 @@ def _span(number: Number) -> int:
     return int(number.high) - int(number.low) + 1
 
 
-def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
-    """Return the state of the groups of some runs."""
-    from tessel.clauses.aggregates.holistic import holistic_state
-
-    if column.entries is not None:
-        values = column.entries.take(arrow_array(runs.numbers))
+def _group_values(runs: ValueRuns, column: _Column) -> GroupValues:
+    entries = column.entries
+    if entries is not None and has_integers(column.kind):
+        runs, entries = replace(runs, numbers=numpy_array(entries)[runs.numbers]), None
     elif pa.types.is_uint64(column.kind):
-        values = arrow_array(ordered_integers(arrow_array(runs.numbers.view(np.uint64))))
-    else:
-        values = arrow_array(runs.numbers)
-    return holistic_state(runs, values, column.places)
+        numbers = ordered_integers(arrow_array(runs.numbers.view(np.uint64)))
+        runs = replace(runs, numbers=numbers)
+    return GroupValues(runs, column.kind, column.places, entries)
 
 
 def _column(

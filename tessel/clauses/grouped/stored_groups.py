@@ -7,11 +7,9 @@ Who needs a table before that asks for one, and gets the partial table that valu
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +17,15 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.cached import cached
-from tessel.clauses.grouped.group_reductions import MOST_JOINED, GroupReductions
-from tessel.clauses.grouped.group_tables import finished_table, partial_schema
+from tessel.clauses.grouped.group_states import States
+from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.grouping import numbered_by_appearance
-from tessel.clauses.grouped.kernel_reductions import KernelReductions
 from tessel.clauses.grouped.stored_keys import (
     StoredKey,
     key_values,
     order_of_stored,
     shared_keys,
 )
-from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.lazy import dataclass
 
@@ -55,30 +50,20 @@ class StoredGroups:
 
     Attributes
     ----------
-    key_names, aggregates
-        Of the aggregation.
-    source
-        Schema of the rows before they were reduced.
-    reductions
-        The reductions that kernels computed.
+    shape
+        What is grouped, and how.
     keys
         The keys as numbers; none for one group of everything.
     numbers
         int64: the number of each group by its keys; 0 without keys.
-    found
-        Their results.
-    segments
-        How many segments the results are of.
+    states
+        Their states.
     """
 
-    key_names: tuple[str, ...]
-    aggregates: tuple[NamedAggregate, ...]
-    source: TableSchema
-    reductions: KernelReductions
+    shape: GroupShape
     keys: Sequence[StoredKey]
     numbers: Integers
-    found: GroupReductions
-    segments: int = 1
+    states: States
 
     @property
     def num_rows(self) -> int:
@@ -87,24 +72,18 @@ class StoredGroups:
 
     @cached
     def nbytes(self) -> int:
-        """Bytes of the numbers."""
-        lines: list[NDArray[Any]] = [self.numbers, self.found.counts]
-        for parts in self.found.parts.values():
-            lines += parts.values() if isinstance(parts, Mapping) else [parts]
-        ends = sum(int(end.nbytes) for end in self.found.ends.values())
-        once = {id(line): int(line.nbytes) for line in lines}  # counts are parts of several
-        return sum(once.values()) + ends
+        """Bytes of the numbers and the states."""
+        return int(self.numbers.nbytes) + self.shape.plan.nbytes(self.states)
 
     def take(self, groups: Integers) -> StoredGroups:
         """Return some of the groups."""
-        return replace(self, numbers=self.numbers[groups], found=self.found.take(groups))
+        states = self.shape.plan.take(self.states, groups)
+        return replace(self, numbers=self.numbers[groups], states=states)
 
     @cached
     def table(self) -> pa.Table:
         """The partial table: keys, and the states of the aggregates."""
-        arrays = key_values(self.keys, self.numbers)
-        schema = _schema(self.key_names, self.aggregates, self.source)
-        return pa.Table.from_arrays([*arrays, *self.reductions.states(self.found)], schema=schema)
+        return self.shape.of_states(key_values(self.keys, self.numbers), self.states)
 
     def finished(self, *, sort: bool) -> pa.Table:
         """Return keys and results, by key or in order of first appearance.
@@ -114,15 +93,13 @@ class StoredGroups:
         IntegerOverflowError
             Where a result does not fit its type.
         """
-        schema = _schema((), self.aggregates, self.source)
-        states = pa.Table.from_arrays(self.reductions.states(self.found), schema=schema)
-        results = finished_table(states, self.aggregates, self.source)
+        results = pa.table(self.shape.plan.finish(self.states))
         numbers = self.numbers
         if sort and self.keys:
             order = order_of_stored(self.keys, numbers)
             numbers, results = numbers[order], results.take(arrow_array(order))
         columns = [*key_values(self.keys, numbers), *results.columns]
-        return pa.table(columns, names=[*self.key_names, *results.column_names])
+        return pa.table(columns, names=[*self.shape.keys, *results.column_names])
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,21 +141,18 @@ def joined_groups(parts: Sequence[StoredGroups]) -> StoredGroups | None:
     if len(parts) == 1:
         return parts[0]
     shared = with_shared_keys(parts)
-    if shared is None or sum(part.segments for part in parts) > MOST_JOINED:
-        return None
-    return joined_by_number(shared)
+    return None if shared is None else joined_by_number(shared)
 
 
 def joined_by_number(parts: Sequence[StoredGroups]) -> StoredGroups:
-    """Join groups with shared keys, of at most :data:`MOST_JOINED` segments; one part at least."""
+    """Join groups with shared keys; one part at least."""
     if len(parts) == 1:
         return parts[0]
     stacked = np.concatenate([part.numbers for part in parts])
     low, high = (int(stacked.min()), int(stacked.max())) if len(stacked) else (0, 0)
     codes, first = numbered_by_appearance(stacked - low, high - low + 1)
-    found = parts[0].reductions.joined([part.found for part in parts], codes)
-    segments = sum(part.segments for part in parts)
-    return replace(parts[0], numbers=stacked[first], found=found, segments=segments)
+    states = parts[0].shape.plan.merge([part.states for part in parts], codes, len(first))
+    return replace(parts[0], numbers=stacked[first], states=states)
 
 
 def with_shared_keys(parts: Sequence[StoredGroups]) -> list[StoredGroups] | None:
@@ -224,11 +198,3 @@ def cut_by_number(parts: list[StoredGroups], most_bytes: int) -> Iterator[list[S
                 ranges[number].append(part.take(order[start:stop]))
     for own in ranges:
         yield from cut_by_number(own, most_bytes)
-
-
-@functools.lru_cache(maxsize=64)
-def _schema(
-    keys: tuple[str, ...], aggregates: tuple[NamedAggregate, ...], source: TableSchema
-) -> pa.Schema:
-    """Return the columns of partial tables, which are those of every unit of a query."""
-    return partial_schema(keys, aggregates, source)

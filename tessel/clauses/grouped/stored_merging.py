@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from tessel.clauses.grouped.group_reductions import MOST_JOINED
 from tessel.clauses.grouped.stored_groups import (
     StoredGroups,
     StoredParts,
@@ -56,8 +55,8 @@ class StoredMerge(Closing):
         self._sort = sort
         self._buffered: list[StoredGroups] = []
         self._size = 0
-        self._segments = 0
         self._by_range = sort
+        self._takes = _JOIN_TAKES
 
     def close(self) -> None:
         """Let go of the groups."""
@@ -94,7 +93,8 @@ class StoredMerge(Closing):
     def _took(self, parts: Sequence[StoredGroups]) -> bool:
         """Hold the groups of a unit if they fit the byte budget; return whether they do."""
         more = sum(part.nbytes for part in parts)
-        self._segments += sum(part.segments for part in parts)
+        if not all(part.shape.plan.is_compact for part in parts):
+            self._by_range, self._takes = False, 1  # values are joined where they lie
         self._by_range &= all(part.keys and are_in_order(part.keys) for part in parts)
         if not (self._fits(more) or self._fits_joined(more)):
             return False
@@ -114,7 +114,7 @@ class StoredMerge(Closing):
         return found is not None
 
     def _share_keys(self) -> bool:
-        shared = None if self._segments > MOST_JOINED else with_shared_keys(self._buffered)
+        shared = with_shared_keys(self._buffered)
         if shared is not None:
             self._buffered = shared
         return shared is not None
@@ -138,7 +138,7 @@ class StoredMerge(Closing):
             yield each.table
 
     def _fits(self, more: int) -> bool:
-        takes = (self._size + more) * (1 if self._by_range else _JOIN_TAKES)
+        takes = (self._size + more) * (1 if self._by_range else self._takes)
         return takes <= self._account.held_limit and self._account.fits(more)
 
     def _fits_joined(self, more: int) -> bool:

@@ -67,7 +67,7 @@ class ValueRanges:
 
     def add(self, states: Sequence[Values]) -> None:
         """Put the values of some states in."""
-        for numbers, times in ordered_runs(states):
+        for numbers, times in ordered_runs(states, self._kind):
             self._add(numbers, times)
 
     @property

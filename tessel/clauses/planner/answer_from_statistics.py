@@ -9,6 +9,7 @@ counts of a slice of which only a part is left, unless nothing is missing in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,14 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.count import Count
+from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.capabilities import Proves
-from tessel.clauses.grouped.group_tables import partial_schema
+from tessel.clauses.grouped.group_states import StateKey
+from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
@@ -74,10 +77,14 @@ def answer_from_statistics(draft: Draft) -> Draft:
     from tessel.clauses.known_rows import KnownRows
 
     source = draft.schemas()[reduced.at]
-    arrays: list[pa.Array] = []
+    shape = GroupShape((), partial.aggregates, source)
+    states: dict[StateKey, Any] = {}
     for each in partial.aggregates:
-        arrays += _state(each, each.input_type(source), index, reduced.names, told)
-    known = pa.Table.from_arrays(arrays, schema=partial_schema([], partial.aggregates, source))
+        assert isinstance(each.aggregate, FromReductions)  # all of those that are answered are
+        (which,) = each.aggregate.reductions
+        kind = each.input_type(source)
+        states[each.inputs, which] = _state(each, kind, index, reduced.names, told)
+    known = shape.of_states([], states)
     clauses = list(draft.clauses)
     clauses.insert(reduced.at + 1, KnownRows.of(known))
     left = index.keep_slices(~told, clause="statistics", reason="they tell the answer")
@@ -132,15 +139,16 @@ def _state(
     index: SegmentIndex,
     names: Mapping[str, str],
     told: Flags,
-) -> list[pa.Array]:
+) -> Any:
     """Return the state of one aggregate over the row slices that are told."""
     rows = (index.slice_row_end - index.slice_row_start)[told]
     if each.column is None or type(each.aggregate) is Size:
-        return [arrow_array([int(rows.sum())], pa.int64())]
+        return np.array([rows.sum()], np.int64)
     facts = index.statistics.facts(names[each.column])
     if type(each.aggregate) is Count:
-        return [arrow_array([int((rows - facts.missing[told]).sum())], pa.int64())]
+        return np.array([(rows - facts.missing[told]).sum()], np.int64)
     assert isinstance(each.aggregate, Min | Max)
     bounds = facts.minimum if type(each.aggregate) is Min else facts.maximum
     values = bounds.filter(arrow_array(told)).cast(plain_type(kind))
-    return each.aggregate.partial(values, np.zeros(len(values), np.int64), 1)
+    (state,) = each.aggregate.partial(values, np.zeros(len(values), np.int64), 1)
+    return state

@@ -8,8 +8,8 @@ import pytest
 
 import tessel
 from tessel.clauses.aggregates import find_aggregate
-from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
-from tessel.clauses.grouped.group_tables import partial_schema, partial_table
+from tessel.clauses.grouped.group_merging import GroupMerge
+from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.ordered_aggregation import aggregate_states
 from tessel.clauses.grouped.stored_groups import StoredGroups
@@ -34,13 +34,13 @@ def test_groups_put_aside_come_back(budget: int, aside: bool, in_file: bool) -> 
     aggregates = (NamedAggregate("s", "x", find_aggregate("sum")),)
     shape = GroupShape(("k",), aggregates, source)
     with Workspace(Options(live_bytes=budget)) as workspace:
-        merge = GroupMerge(shape, partial_schema(("k",), aggregates, source), workspace)
+        merge = GroupMerge(shape, shape.schema, workspace)
         with merge as groups:
             for start in range(0, table.num_rows, 1000):
                 part = table.slice(start, 1000)
                 found = group_codes([part.column("k")], drop_missing=True)
                 codes, keys = found.codes, found.keys
-                groups.add(partial_table(part, codes, len(found), keys, ("k",), aggregates, source))
+                groups.add(shape.of_rows(part, codes, len(found), keys))
             assert groups.spilled == aside
             spool = groups._spool
             assert (spool is not None and spool.spilled > 0) == in_file
@@ -66,15 +66,12 @@ def test_states_of_values_are_held_as_they_come(different: int, budget: int, asi
     aggregates = (NamedAggregate("m", "x", find_aggregate("median")),)
     shape = GroupShape(("k",), aggregates, source)
     with Workspace(Options(live_bytes=budget)) as workspace:
-        schema = partial_schema(("k",), aggregates, source)
-        with GroupMerge(shape, schema, workspace, beyond=aggregate_states) as groups:
+        with GroupMerge(shape, shape.schema, workspace, beyond=aggregate_states) as groups:
             for start in range(0, table.num_rows, 2000):
                 part = table.slice(start, 2000)
                 found = group_codes([part.column("k")], drop_missing=True)
                 codes, keys_found = found.codes, found.keys
-                groups.add(
-                    partial_table(part, codes, len(found), keys_found, ("k",), aggregates, source)
-                )
+                groups.add(shape.of_rows(part, codes, len(found), keys_found))
             assert groups.spilled == aside
             medians = pa.concat_tables(groups.finished()).sort_by("k")
         assert workspace.account.alive == 0
@@ -98,7 +95,7 @@ def test_what_is_held_is_not_asked_for_its_bytes_again() -> None:
     aggregates = (NamedAggregate("s", "x", find_aggregate("sum")),)
     shape = GroupShape(("k",), aggregates, source)
     with Workspace(Options()) as workspace:
-        merge = GroupMerge(shape, partial_schema(("k",), aggregates, source), workspace)
+        merge = GroupMerge(shape, shape.schema, workspace)
         with merge as groups:
             _Sized.asked = 0
             for _ in range(1000):

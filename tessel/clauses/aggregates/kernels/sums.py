@@ -19,7 +19,6 @@ from tessel.kernels.exact_sums import ExactSums
 
 __all__ = [
     "DAY_MS",
-    "merged_sums",
     "products_of",
     "state_arrays",
     "state_fields",
@@ -112,32 +111,7 @@ def state_arrays(sums: ExactSums) -> list[pa.Array]:
 
 def sums_from(states: Sequence[Any]) -> ExactSums:
     """Rebuild sums from the columns of :func:`state_fields`."""
-    return ExactSums.stacked(_parts(states))
-
-
-def merged_sums(states: Sequence[Any], codes: Codes, groups: int) -> ExactSums:
-    """Add the state columns of :func:`state_fields` into final groups.
-
-    Parameters
-    ----------
-    states
-        Arrays or chunked arrays, cut alike, ``rows`` long.
-    codes
-        int64, shape ``(rows,)``: the final group of each row.
-    groups
-        How many final groups there are.
-    """
-    return ExactSums.total(_parts(states), codes, groups)
-
-
-def _parts(states: Sequence[Any]) -> list[ExactSums]:
-    chunks = [state.chunks if isinstance(state, pa.ChunkedArray) else [state] for state in states]
-    return [_part(*map(plain, arrays)) for arrays in zip(*chunks, strict=True)] or [
-        ExactSums.of_parts({}, 0)
-    ]
-
-
-def _part(first_limb: pa.Array, lists: pa.Array, infinities: pa.Array) -> ExactSums:
+    first_limb, lists, infinities = map(plain, states)
     ends = numpy_array(lists.offsets).astype(np.int64) if len(lists) else np.zeros(1, np.int64)
     limbs = numpy_array(lists.values)[ends[0] : ends[-1]]
     return ExactSums(numpy_array(first_limb), ends - ends[0], limbs, numpy_array(infinities))

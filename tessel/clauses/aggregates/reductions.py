@@ -1,0 +1,445 @@
+"""Reductions: what the states of aggregates are made of, held as arrays of one entry a group.
+
+A reduction (a count, an exact sum, an extreme, the first value) is computed from values here, or
+from stored integers by kernels (:mod:`tessel.clauses.grouped.kernel_reductions`); either way its
+state is the same kind of thing, merges with that of other rows, and becomes Arrow columns only
+where it leaves the process. Aggregates say which reductions they need and what follows from them
+(:class:`~tessel.clauses.aggregates.FromReductions`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array
+from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
+from tessel.clauses.aggregates.kernels.sums import (
+    products_of,
+    state_arrays,
+    state_fields,
+    sums_from,
+    sums_of,
+)
+from tessel.clauses.aggregates.present_rows import PresentRows
+from tessel.clauses.values import BoolArray, is_temporal, plain, plain_type
+from tessel.kernels.exact_sums import ExactSums, add_by_group
+from tessel.lazy import dataclass
+
+__all__ = [
+    "Extremes",
+    "Reduction",
+    "ReductionSet",
+    "SumParts",
+    "of_some",
+    "reduction_of",
+    "typed_values",
+]
+
+Codes = NDArray[np.int64]
+
+_BLOCK_ROWS = 1 << 16
+_SIGN = 63
+_MOST_ADDED = 1 << 12
+"""At most so many parts of segments are added: their sums then stay below 2**62."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+_State = TypeVar("_State")
+
+
+@dataclass(frozen=True, eq=False)
+class SumParts:
+    """Sums as kernels leave them: whole numbers times powers of two.
+
+    Attributes
+    ----------
+    by_place
+        By exponent, at least one: int64, shape ``(groups,)``, below ``segments * 2**48`` in size.
+    segments
+        How many segments were added up.
+    """
+
+    by_place: Mapping[int, Codes]
+    segments: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Extremes:
+    """The least or the greatest numbers of groups.
+
+    Attributes
+    ----------
+    numbers
+        int64 or float64, shape ``(groups,)``; anything for a group without a value.
+    some
+        Bool, shape ``(groups,)``: the groups with a value.
+    kind
+        The type of the values.
+    """
+
+    numbers: NDArray[Any]
+    some: BoolArray
+    kind: pa.DataType
+
+    @property
+    def values(self) -> pa.Array:
+        """The values, null for a group without one."""
+        some = self.some
+        # The initial value of a search may not fit the type.
+        held = self.numbers if some.all() else np.where(some, self.numbers, 0)
+        return of_some(typed_values(arrow_array(held), self.kind), some)
+
+
+class Reduction(ABC):
+    """A reduction of the values of each group to one state.
+
+    A state holds arrays of one entry a group, and nothing changes it.
+
+    Attributes
+    ----------
+    compact
+        Whether the state of a group is small however many rows it has.
+    """
+
+    compact: bool = True
+
+    @abstractmethod
+    def fields(self) -> list[pa.Field]:
+        """Return names, unique within the reduction, and types of the state as Arrow columns."""
+
+    @abstractmethod
+    def reduce(self, rows: PresentRows, groups: int) -> Any:
+        """Return the state of some rows."""
+
+    @abstractmethod
+    def merge(self, states: Sequence[Any], codes: Codes, groups: int) -> Any:
+        """Return the state of several parts of the rows.
+
+        Parameters
+        ----------
+        states
+            In order of their rows.
+        codes
+            int64: the final group of each group of each state, of one state after another.
+        groups
+            How many final groups there are.
+        """
+
+    @abstractmethod
+    def take(self, state: Any, groups: Codes) -> Any:
+        """Return the state of some of the groups."""
+
+    @abstractmethod
+    def lines(self, state: Any) -> Iterator[Any]:
+        """Give the arrays that a state holds."""
+
+    @abstractmethod
+    def arrays(self, state: Any) -> list[pa.Array]:
+        """Return a state as columns of :meth:`fields`."""
+
+    @abstractmethod
+    def state(self, arrays: Sequence[pa.Array]) -> Any:
+        """Return the state of plain columns of :meth:`fields`."""
+
+    def result(self, state: Any) -> Any:
+        """Return what aggregates are given of a state."""
+        return state
+
+
+def reduction_of(which: str, kinds: Sequence[pa.DataType]) -> Reduction:
+    """Return the reduction of a name.
+
+    Parameters
+    ----------
+    which
+        As :class:`~tessel.clauses.aggregates.FromReductions` lists them.
+    kinds
+        The types of the columns.
+    """
+    if which == "count":
+        return _Count()
+    if which in _SUMS:
+        return _Sum(which)
+    return (_Extreme if which in _BETTER else _End)(which, plain_type(kinds[0]))
+
+
+class ReductionSet(Generic[_Key]):
+    """Reductions whose states are made, merged and written down together.
+
+    Parameters
+    ----------
+    reductions
+        By name. States are mappings from these names.
+    """
+
+    def __init__(self, reductions: dict[_Key, Reduction]) -> None:
+        self.reductions = reductions
+
+    def reduce(self, rows: Callable[[_Key], PresentRows], groups: int) -> dict[_Key, Any]:
+        """Return the states of the rows that each reduction is of."""
+        return {key: each.reduce(rows(key), groups) for key, each in self.reductions.items()}
+
+    def merge(
+        self, parts: Sequence[Mapping[_Key, Any]], codes: Codes, groups: int
+    ) -> dict[_Key, Any]:
+        """Return the states of several parts of the rows; see :meth:`Reduction.merge`."""
+        return {
+            key: each.merge([part[key] for part in parts], codes, groups)
+            for key, each in self.reductions.items()
+        }
+
+    def results(self, states: Mapping[_Key, Any]) -> dict[_Key, Any]:
+        """Return what aggregates are given of states."""
+        return {key: each.result(states[key]) for key, each in self.reductions.items()}
+
+    def arrays(self, states: Mapping[_Key, Any]) -> list[pa.Array]:
+        """Return states as columns."""
+        return [
+            array for key, each in self.reductions.items() for array in each.arrays(states[key])
+        ]
+
+    def of_columns(self, columns: Sequence[Any]) -> dict[_Key, Any]:
+        """Return the states that columns hold, in the order of :meth:`arrays`."""
+        left = map(plain, columns)
+        return {
+            key: each.state(list(itertools.islice(left, len(each.fields()))))
+            for key, each in self.reductions.items()
+        }
+
+    def of_table(self, columns: Sequence[Any]) -> list[dict[_Key, Any]]:
+        """Return the states in chunked columns, one part a chunk and at least one."""
+        table = pa.Table.from_arrays(list(columns), [str(at) for at in range(len(columns))])
+        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+        return [self.of_columns(batch.columns) for batch in batches]
+
+
+class _Count(Reduction):
+    """How many rows have a value; int64."""
+
+    def fields(self) -> list[pa.Field]:
+        return [pa.field("rows", pa.int64())]
+
+    def reduce(self, rows: PresentRows, groups: int) -> Codes:
+        return np.bincount(rows.codes, minlength=groups).astype(np.int64, copy=False)
+
+    def merge(self, states: Sequence[Codes], codes: Codes, groups: int) -> Codes:
+        sums = np.zeros(groups, np.int64)
+        for counts, own in _by_state(states, codes, len):
+            add_by_group(sums, own, counts)
+        return sums
+
+    def take(self, state: Codes, groups: Codes) -> Codes:
+        return state[groups]
+
+    def lines(self, state: Codes) -> Iterator[Any]:
+        yield state
+
+    def arrays(self, state: Codes) -> list[pa.Array]:
+        return [arrow_array(state)]
+
+    def state(self, arrays: Sequence[pa.Array]) -> Codes:
+        return numpy_array(arrays[0])
+
+
+_SUMS: dict[str, Callable[[PresentRows, int], ExactSums]] = {
+    "sum": lambda rows, groups: sums_of(rows.columns[0], rows.codes, groups),
+    "weights": lambda rows, groups: sums_of(rows.columns[1], rows.codes, groups),
+    "products": lambda rows, groups: products_of(
+        rows.columns[0], rows.columns[-1], rows.codes, groups
+    ),
+}
+
+
+class _Sum(Reduction):
+    """An exact sum: :class:`SumParts` as long as kernels alone made it, else `ExactSums`."""
+
+    def __init__(self, which: str) -> None:
+        self._sums = _SUMS[which]
+
+    def fields(self) -> list[pa.Field]:
+        return state_fields()
+
+    def reduce(self, rows: PresentRows, groups: int) -> ExactSums:
+        return self._sums(rows, groups)
+
+    def merge(
+        self, states: Sequence[SumParts | ExactSums], codes: Codes, groups: int
+    ) -> SumParts | ExactSums:
+        parts = [each for each in states if isinstance(each, SumParts)]
+        segments = sum(each.segments for each in parts)
+        if len(parts) < len(states) or segments > _MOST_ADDED:
+            return ExactSums.total([self.result(each) for each in states], codes, groups)
+        by_place: dict[int, Codes] = {}
+        for each, own in _by_state(parts, codes, _groups_of_parts):
+            for place, numbers in each.by_place.items():
+                if place not in by_place:
+                    by_place[place] = np.zeros(groups, np.int64)
+                add_by_group(by_place[place], own, numbers)
+        return SumParts(by_place, segments)
+
+    def take(self, state: SumParts | ExactSums, groups: Codes) -> SumParts | ExactSums:
+        if isinstance(state, ExactSums):
+            return state.take(groups)
+        parts = {place: numbers[groups] for place, numbers in state.by_place.items()}
+        return SumParts(parts, state.segments)
+
+    def lines(self, state: SumParts | ExactSums) -> Iterator[Any]:
+        if isinstance(state, SumParts):
+            yield from state.by_place.values()
+        else:
+            yield from (state.first_limb, state.ends, state.limbs, state.infinities)
+
+    def arrays(self, state: SumParts | ExactSums) -> list[pa.Array]:
+        return state_arrays(self.result(state))
+
+    def state(self, arrays: Sequence[pa.Array]) -> ExactSums:
+        return sums_from(arrays)
+
+    def result(self, state: SumParts | ExactSums) -> ExactSums:
+        if isinstance(state, ExactSums):
+            return state
+        return ExactSums.of_parts(state.by_place, _groups_of_parts(state))
+
+
+class _Selected(Reduction):
+    """One of the values of a group; null for a group without one.
+
+    Selecting among the values selected from parts selects among all values.
+    """
+
+    def __init__(self, which: str, kind: pa.DataType) -> None:
+        self._which, self._kind = which, kind
+
+    def fields(self) -> list[pa.Field]:
+        return [pa.field("value", self._kind)]
+
+    def merge(self, states: Sequence[Any], codes: Codes, groups: int) -> Any:
+        values = [self.result(each) for each in states] or [pa.nulls(0, self._kind)]
+        return self.reduce(PresentRows(pa.concat_arrays(values), codes), groups)
+
+    def take(self, state: Any, groups: Codes) -> Any:
+        return state.take(arrow_array(groups))
+
+    def lines(self, state: Any) -> Iterator[Any]:
+        yield state
+
+    def arrays(self, state: Any) -> list[pa.Array]:
+        return [self.result(state)]
+
+    def state(self, arrays: Sequence[pa.Array]) -> pa.Array:
+        return arrays[0]
+
+
+_BETTER = {"greatest": np.maximum, "least": np.minimum}
+
+
+class _Extreme(_Selected):
+    """The least or the greatest value: `Extremes` as long as kernels alone made it, else an array.
+
+    A zero is +0.0, whichever zeros there are; text is ordered by code point, binary by byte.
+    """
+
+    def reduce(self, rows: PresentRows, groups: int) -> pa.Array:
+        held = OrderedNumbers.of_values(rows.columns[0])
+        best, some = self._best(held.numbers, rows.codes, groups)
+        return held.values(best, ~some)
+
+    def merge(self, states: Sequence[Any], codes: Codes, groups: int) -> Any:
+        dtypes = {each.numbers.dtype if isinstance(each, Extremes) else None for each in states}
+        if len(dtypes) != 1 or None in dtypes:
+            return super().merge(states, codes, groups)
+        numbers = np.concatenate([each.numbers for each in states])
+        some = np.concatenate([each.some for each in states])
+        if not some.all():
+            numbers, codes = numbers[some], codes[some]
+        return Extremes(*self._best(numbers, codes, groups), self._kind)
+
+    def take(self, state: Any, groups: Codes) -> Any:
+        if not isinstance(state, Extremes):
+            return super().take(state, groups)
+        return Extremes(state.numbers[groups], state.some[groups], state.kind)
+
+    def lines(self, state: Any) -> Iterator[Any]:
+        yield from (state.numbers, state.some) if isinstance(state, Extremes) else (state,)
+
+    def result(self, state: Any) -> pa.Array:
+        return state.values if isinstance(state, Extremes) else state
+
+    def _best(
+        self, numbers: NDArray[Any], codes: Codes, groups: int
+    ) -> tuple[NDArray[Any], BoolArray]:
+        """Return the best number of each group, and the groups that have one."""
+        best, some = np.zeros(groups, numbers.dtype), np.zeros(groups, np.bool_)
+        best[codes], some[codes] = numbers, True  # any of a group's own, to begin with
+        _BETTER[self._which].at(best, codes, numbers)
+        return best, some
+
+
+class _End(_Selected):
+    """The first or the last value in order of rows, with the bits that are stored."""
+
+    def reduce(self, rows: PresentRows, groups: int) -> pa.Array:
+        if self._which == "first":
+            return rows.taken(_first_rows(rows.codes, groups))
+        found = _first_rows(rows.codes[::-1], groups)
+        return rows.taken(np.where(found < 0, -1, len(rows.codes) - 1 - found))
+
+
+def _first_rows(codes: Codes, groups: int) -> Codes:
+    """Return the first row of every group; -1 for a group without rows."""
+    found = np.full(groups, len(codes), np.int64)
+    # Blocks stop the search as soon as every group has been seen, mostly in the first one.
+    block_rows = max(_BLOCK_ROWS, groups)
+    for start in range(0, len(codes), block_rows):
+        block = codes[start : start + block_rows]
+        new = np.flatnonzero(found[block] == len(codes))[::-1]
+        if len(new):
+            # Of an index that occurs twice numpy keeps the last value: here the first row.
+            found[block[new]] = new + start
+            if found.max() < len(codes):
+                break
+    found[found == len(codes)] = -1
+    return found
+
+
+def _by_state(
+    states: Sequence[_State], codes: Codes, groups: Any
+) -> Iterator[tuple[_State, Codes]]:
+    """Give each state with the final groups of its own."""
+    start = 0
+    for state in states:
+        stop = start + groups(state)
+        yield state, codes[start:stop]
+        start = stop
+
+
+def _groups_of_parts(parts: SumParts) -> int:
+    return len(next(iter(parts.by_place.values())))
+
+
+def of_some(values: pa.Array, some: BoolArray) -> pa.Array:
+    """Return the results of groups, null for groups without a value."""
+    if some.all():
+        return values
+    return pc.if_else(arrow_array(some), values, arrow_scalar(None, values.type))
+
+
+def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return stored integers as values of a type."""
+    if values.type == kind:
+        return values
+    if pa.types.is_decimal(kind):
+        words = np.empty((len(values), 2), np.int64)
+        words[:, 0] = numpy_array(values)
+        words[:, 1] = words[:, 0] >> _SIGN
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(words)])
+    if is_temporal(kind):
+        return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return values.cast(kind)
