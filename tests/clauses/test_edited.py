@@ -84,3 +84,12 @@ def test_an_edited_symbol_answers_like_its_rows(name: str, data: st.DataObject) 
     anew.write("x", edited.read("x").to_arrow(), index="t")
     found, wanted = answer(edited, QUERIES[name]), answer(anew, QUERIES[name])
     assert found.to_pylist() == wanted.to_pylist()
+
+
+def test_a_count_of_rows_that_were_cut_and_written_again_reads_them() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"i": pa.array([1, None, None, 4, None, 6], pa.int64())}))
+    store.delete_rows("x", rows=(2, 5))
+    store.add_column("x", "m", 0, data_type=pa.int64())
+    found = store.read("x", query=QueryBuilder().agg(n=("i", "count"), rows="size"))
+    assert found.to_arrow().to_pylist() == [{"n": 2, "rows": 3}]

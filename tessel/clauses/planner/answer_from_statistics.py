@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.max import Max
@@ -122,13 +122,16 @@ def _exact(each: NamedAggregate, index: SegmentIndex, names: Mapping[str, str]) 
     if each.column is None:
         return np.ones(index.slices, dtype=bool)
     facts = index.statistics.facts(names[each.column])
-    whole = index.slice_is_whole
-    if type(each.aggregate) is Count:
-        return np.asarray(whole | (facts.missing == 0))
-    if pa.types.is_null(facts.minimum.type):
-        return np.zeros(index.slices, dtype=bool)  # a column without an order has no bounds
+    if pa.types.is_null(facts.minimum.type):  # a column without an order has no bounds
+        return np.asarray((facts.missing == 0) & (type(each.aggregate) is Count))
+    # Of a slice that was cut and then written again, what is missing is told of the uncut one: it
+    # has bounds, which are no longer exact.
     rows = index.slice_row_end - index.slice_row_start
-    all_missing = whole & (facts.missing >= rows)
+    unbounded = numpy_array(facts.minimum.is_null())
+    all_missing = index.slice_is_whole & (facts.missing >= rows) & unbounded
+    if type(each.aggregate) is Count:
+        is_uncut = index.slice_is_whole & (facts.minimum_exact | facts.maximum_exact)
+        return np.asarray((facts.missing == 0) | is_uncut | all_missing)
     is_exact = facts.minimum_exact if type(each.aggregate) is Min else facts.maximum_exact
     return np.asarray(is_exact | all_missing)
 

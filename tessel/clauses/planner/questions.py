@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import pyarrow as pa
 
@@ -42,8 +42,7 @@ def plan_question(
     plan
         Plans a query.
     """
-    clause = query.clauses[at]
-    assert asks_for_origin(clause)
+    clause = cast("Resample", query.clauses[at])
     clause.output_schema(schema)  # misuse is refused before anything is asked
     before, after = query.clauses[:at], query.clauses[at + 1 :]
 

@@ -21,8 +21,9 @@ import pyarrow as pa
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.context import ExpressionContext
 from tessel.expression.encoded import BlockProgram
-from tessel.expression.intervals import FALSE, TRUE, evaluate_statistics
+from tessel.expression.intervals import FALSE, TRUE, UNKNOWN, evaluate_statistics
 from tessel.expression.node import Expression
+from tessel.expression.raising import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.program import Program
@@ -369,6 +370,9 @@ class SelectedRows:
 
         Neighbouring pages of which the same is proved stay one range.
         """
+        if not cannot_raise(context.expression(), self.schema):
+            yield from ((part, UNKNOWN) for part in ranges)  # a row that fails has to be met
+            return
         edges, proofs = self._page_proofs(context, names)
         change = np.flatnonzero(np.diff(proofs)) + 1
         begins = np.concatenate([[0], change, [len(proofs)]])
