@@ -34,6 +34,10 @@ QUERIES = {
     "merge": Q.merge("x"),
     "head and tail": Q.tail(20).head(7),
     "whole": Q.agg(b=("t", "min"), e=("t", "max"), f=("n", "first"), m=("n", "median"), c="size"),
+    "counts": Q.agg(n=("f", "count"), w=("w", "count"), l=("w", "min"), h=("f", "max"), c="size"),
+    "missing": Q.filter("f is missing").agg(w=("w", "count"), c="size"),
+    "not missing": Q.filter("w is not missing and f is not missing").select("t", "w"),
+    "missing or small": Q.filter("w is missing or f < 3").agg(n=("f", "count"), c="size"),
     "top": Q.top_k(5, by="t", descending=False),
     "groups": Q.groupby("k").agg(f=("n", "first"), l=("n", "last"), t=("t", "max"), b=("t", "min")),
 }
@@ -46,13 +50,21 @@ def _table(random: np.random.Generator, rows: int, start: int = 0) -> pa.Table:
             "t": pa.array(times, pa.timestamp("s")),
             "n": random.integers(0, 9, rows),
             "k": random.choice(["a", "b"], rows),
+            "f": _runs(random, [None, float("nan"), 1.0, 2.0, 5.0], rows, pa.float64()),
+            "w": _runs(random, [None, None, "a", "b"], rows, pa.string()),
         }
     )
 
 
+def _runs(random: np.random.Generator, values: list[Any], rows: int, type_: Any) -> pa.Array:
+    """Draw a column of short runs, so that slices lose all or none of what is missing."""
+    picks = np.repeat(random.integers(0, len(values), rows), 3)[:rows]
+    return pa.array([values[pick] for pick in picks], type_)
+
+
 def _edit(draw: Any, store: Store, random: np.random.Generator) -> None:
     """Draw one edit of the symbol ``x``, which has rows before and after."""
-    kind = draw(st.sampled_from(["delete rows", "delete where", "update", "append", "compact"]))
+    kind = draw(st.sampled_from(["delete rows", "delete where", "update", "append", "add column", "compact"]))
     times = store.read("x", columns=["t"]).to_arrow().column("t").cast(pa.int64()).to_pylist()
     rows = len(times)
     if kind == "delete rows" and rows > 1:
@@ -66,6 +78,9 @@ def _edit(draw: Any, store: Store, random: np.random.Generator) -> None:
         store.update("x", _table(random, draw(st.integers(1, 6)), draw(st.sampled_from(times))))
     elif kind == "append":
         store.append("x", _table(random, draw(st.integers(1, 6)), times[-1]))
+    elif kind == "add column":  # rows that an edit cut are told of anew
+        store.add_column("x", "added", 0, data_type=pa.int64())
+        store.drop_column("x", "added")
     else:
         store.compact("x")
 
