@@ -83,7 +83,10 @@ def _repeated(case: ChainCase, chance: random.Random) -> ChainCase:
     numbers = np.random.default_rng(chance.getrandbits(32))
     rows = np.sort(numbers.integers(0, len(cut.table), chance.randrange(_MOST_ROWS)))
     table = cut.table.take(pa.array(rows)).combine_chunks()
-    larger = dataclasses.replace(cut, parts=[table], segment_rows=1 << 17)
+    # As many stretches of rows pass, at rows of the larger table.
+    fronts = sorted({chance.randrange(max(len(rows), 1)) for _ in cut.passing if len(rows)})
+    passing = [(0, front, front) for front in fronts]
+    larger = dataclasses.replace(cut, parts=[table], segment_rows=1 << 17, passing=passing)
     return dataclasses.replace(case, symbols={**case.symbols, "x": larger})
 
 

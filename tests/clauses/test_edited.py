@@ -64,7 +64,8 @@ def _runs(random: np.random.Generator, values: list[Any], rows: int, type_: Any)
 
 def _edit(draw: Any, store: Store, random: np.random.Generator) -> None:
     """Draw one edit of the symbol ``x``, which has rows before and after."""
-    kind = draw(st.sampled_from(["delete rows", "delete where", "update", "append", "add column", "compact"]))
+    kinds = ["delete rows", "delete where", "update", "append", "add column", "compact"]
+    kind = draw(st.sampled_from(kinds))
     times = store.read("x", columns=["t"]).to_arrow().column("t").cast(pa.int64()).to_pylist()
     rows = len(times)
     if kind == "delete rows" and rows > 1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from concurrent.futures import Future, wait
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +29,6 @@ from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.sources.base import (
     ByteRanges,
     CoalesceLimits,
-    ReadAnswer,
     ReadSource,
 )
 
@@ -80,8 +78,7 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
     objects = np.array([names.index(each.key.object) for each in wanted], np.int64)[owner]
     parts = coalesce(ByteRanges(names, objects, entries[:, 0], entries[:, 1]), source.limits)
     answers = source.read(parts)
-    wait([answer for answer in answers if isinstance(answer, Future)])
-    errors = {at: error for at, each in enumerate(answers) if (error := _error(each)) is not None}
+    errors = {at: each for at, each in enumerate(answers) if isinstance(each, Exception)}
     # By rows, then columns: of several pages that could not be read, the first is named.
     for at in np.lexsort(entries.T[:1:-1]).tolist() if errors else ():
         start, end = entries[at, :2].tolist()
@@ -89,8 +86,7 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
             one = parts.take([part])
             if one.object[0] == objects[at] and one.start[0] < end and start < one.end[0]:
                 raise _read_failed(error, one, wanted[owner[at]], entries[at])
-    for at, answer in enumerate(answers):
-        buffer = answer.result() if isinstance(answer, Future) else answer
+    for at, buffer in enumerate(each for each in answers if not isinstance(each, Exception)):
         name, start, end = names[parts.object[at]], int(parts.start[at]), int(parts.end[at])
         for key, segment in ((each.key, each.segment) for each in wanted):
             low, high = max(start, key.offset), min(end, key.offset + key.length)
@@ -99,10 +95,6 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
                 segment.data[low - key.offset : high - key.offset] = held
     for each, (_, flags) in zip(wanted, found, strict=True):
         each.segment.fetched[flags] = True
-
-
-def _error(answer: ReadAnswer) -> BaseException | None:
-    return answer.exception() if isinstance(answer, Future) else None
 
 
 def _missing(wanted: Wanted) -> tuple[Integers, Integers]:
@@ -145,14 +137,12 @@ def _missing(wanted: Wanted) -> tuple[Integers, Integers]:
 
 
 def _read_failed(
-    error: BaseException, part: ByteRanges, wanted: Wanted, entry: Integers
-) -> BaseException:
+    error: Exception, part: ByteRanges, wanted: Wanted, entry: Integers
+) -> TesselError:
     """Return the error of bytes that could not be read with object, column and page named.
 
     A segment that lies outside its object, or has none, is a damaged segment.
     """
-    if not isinstance(error, Exception):
-        return error
     name, found = wanted.key.object, error
     if isinstance(error, (NotFoundError, CorruptStoreError)) and not isinstance(
         error, CorruptSegmentError

@@ -30,7 +30,7 @@ from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.sources.base import ByteRanges, ReadSource, Viewing
+from tessel.store.segment.sources.base import ByteRanges, ReadAnswer, ReadSource, Viewing
 from tessel.store.segment.sources.open import open_source
 from tessel.store.segment.verified import sound_pages
 
@@ -152,8 +152,7 @@ class SegmentOpener:
         ends = starts + np.array([key.length for key in keys], np.int64)
         ranges = ByteRanges(tuple(numbers), np.array(objects, np.int64), starts, ends)
         answers = self.source.read(ranges)
-        held = [each if isinstance(each, pa.Buffer) else each.result() for each in answers]
-        return join_segments(keys, held)
+        return join_segments(keys, [_bytes(answer) for answer in answers])
 
     def fetch(
         self, key: SegmentKey, segment: SegmentPages, nodes: Sequence[FieldNode], *rows: Rows
@@ -209,7 +208,13 @@ class SegmentOpener:
         ends = np.array([[start], [stop]], np.int64)
         ranges = ByteRanges((name,), np.zeros(1, np.int64), ends[0], ends[1])
         (answer,) = self.source.read(ranges)
-        return answer if isinstance(answer, pa.Buffer) else answer.result()
+        return _bytes(answer)
+
+
+def _bytes(answer: ReadAnswer) -> pa.Buffer:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _slices(data: Bytes, offset: int) -> ReadBytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from tessel.store.segment.fetch import Rows, Wanted, fetch
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.file_writer import WriteOptions
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadAnswer, failed
+from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadAnswer
 from tessel.store.segment.sources.memory import MemorySource
 from tests.store.segment.helpers import with_ids, written
 
@@ -43,13 +42,13 @@ class Recording(MemorySource):
     def __init__(self, objects: dict[str, pa.Buffer]) -> None:
         super().__init__(objects)
         self.asked: list[ByteRanges] = []
-        self.errors: dict[int, BaseException] = {}
+        self.errors: dict[int, Exception] = {}
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         self.asked.append(ranges)
         answers = super().read(ranges)
         return [
-            failed(self.errors[start]) if start in self.errors else answer
+            self.errors.get(start, answer)
             for start, answer in zip(ranges.start.tolist(), answers, strict=True)
         ]
 
@@ -171,20 +170,3 @@ def test_a_dictionary_is_named_as_one():
     with pytest.raises(StoreError) as caught:
         fetch(source, [Wanted(key, segment, [text], [range(1)])])
     assert caught.value.context["page"] == "dictionary"
-
-
-def test_all_answers_are_waited_for():
-    class Slow(Recording):
-        def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
-            answers: list[ReadAnswer] = []
-            for answer in super().read(ranges):
-                assert isinstance(answer, pa.Buffer)
-                future: Future[pa.Buffer] = Future()
-                future.set_result(answer)
-                answers.append(future)
-            return answers
-
-    source, key, segment = far()
-    slow = Slow({NAME: source.view(NAME)})
-    fetch(slow, [Wanted(key, segment, segment.tops, [range(ROWS)])])
-    assert segment.fetched.all()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -37,7 +38,7 @@ from tessel.store.segment.sources.mmap import MmapSource
 from tessel.store.segment.sources.object_store import ObjectStoreSource
 from tessel.store.segment.sources.open import SOURCES, default_source, open_source
 from tessel.store.segment.sources.pread import PreadSource
-from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
+from tessel.store.segment.sources.workers import ReadWorkers
 
 KINDS = ("memory", "mmap", "object_store", "pread")
 DATA = {
@@ -69,12 +70,7 @@ def ranges_of(*ranges: tuple[int, int, int]) -> ByteRanges:
 
 
 def outcome(answer: ReadAnswer) -> bytes | type[BaseException]:
-    if isinstance(answer, Future):
-        error = answer.exception(timeout=60)
-        if error is not None:
-            return type(error)
-        answer = answer.result()
-    return answer.to_pybytes()
+    return type(answer) if isinstance(answer, Exception) else answer.to_pybytes()
 
 
 def read(source: ReadSource, *ranges: tuple[int, int, int]) -> list[bytes | type[BaseException]]:
@@ -121,8 +117,6 @@ def test_sizes(source: ReadSource):
 def test_a_source_says_what_it_is(source: ReadSource):
     assert type(source) is type(SOURCES[source.kind](LocalObjects("/nowhere")))
     assert isinstance(source, Viewing) == (source.kind in ("memory", "mmap"))
-    answers = source.read(ranges_of((0, 0, 10)))
-    assert isinstance(answers[0], pa.Buffer) == isinstance(source, Viewing)
 
 
 def test_names_that_leave_the_directory_are_refused(source: ReadSource):
@@ -139,9 +133,8 @@ def test_buffers_outlive_their_source(local: LocalObjects):
     for kind in KINDS:
         opened = open_source(local, kind)
         (answer,) = opened.read(ranges_of((0, 10, 90_000)))
-        buffer = answer.result(timeout=60) if isinstance(answer, Future) else answer
         opened.close()
-        assert buffer.to_pybytes() == DATA["pack/a"][10:90_000]
+        assert outcome(answer) == DATA["pack/a"][10:90_000]
 
 
 # --- choosing -------------------------------------------------------------------------------------
@@ -298,58 +291,65 @@ def single_bytes(*starts: int) -> ByteRanges:
     return ByteRanges(("o",), np.zeros_like(first), first, first + 1)
 
 
-def test_ranges_are_read_in_the_order_in_which_they_were_asked_for():
-    objects = GatedObjects()
-    objects.put_if_absent("o", bytes(range(200)))
-    with closing(ObjectStoreSource(objects, in_flight=1)) as source:
-        answers = source.read(single_bytes(10))
-        assert objects.begun.acquire(timeout=60)
-        answers += source.read(single_bytes(50, 40, 30))
-        answers += source.read(single_bytes(20))
-        objects.gate.set()
-        assert [outcome(answer) for answer in answers] == [b"\x0a", b"2", b"(", b"\x1e", b"\x14"]
-    assert objects.order == [10, 50, 40, 30, 20]
-
-
 def test_as_many_are_in_flight_as_allowed():
     objects = GatedObjects()
     objects.put_if_absent("o", bytes(200))
-    with closing(ObjectStoreSource(objects, in_flight=5)) as source:
-        answers = source.read(single_bytes(*range(20)))
-        for _ in range(5):
+    with closing(ObjectStoreSource(objects, in_flight=5)) as source, ThreadPoolExecutor(1) as other:
+        reading = other.submit(source.read, single_bytes(*range(20)))
+        for _ in range(6):
             assert objects.begun.acquire(timeout=60)
         objects.gate.set()
-        assert {outcome(answer) for answer in answers} == {b"\x00"}
-    assert objects.most == 5
+        assert {outcome(answer) for answer in reading.result(60)} == {b"\x00"}
+    assert objects.most == 6  # the thread that asks reads, too
+    assert [at for at in objects.order if at != 19] == list(range(19))
 
 
 def test_closing_cancels_what_was_not_started():
     objects = GatedObjects()
     objects.put_if_absent("o", bytes(200))
     source = ObjectStoreSource(objects, in_flight=1)
-    first, second = source.read(single_bytes(0, 20))
-    assert isinstance(first, Future)
-    assert isinstance(second, Future)
-    assert objects.begun.acquire(timeout=60)
-    closer = threading.Thread(target=source.close)
-    closer.start()
-    with pytest.raises(CancelledError):
-        second.result(timeout=60)
-    objects.gate.set()
-    closer.join(60)
-    assert not closer.is_alive()
-    assert outcome(first) == b"\x00"
+    with ThreadPoolExecutor(2) as others:
+        reading = others.submit(source.read, single_bytes(0, 20, 40))
+        for _ in range(2):
+            assert objects.begun.acquire(timeout=60)
+        pool = source._workers._pool
+        assert pool is not None
+        closed = others.submit(source.close)
+        while not pool._shutdown:  # which is set under the lock that cancelling holds
+            time.sleep(0.001)
+        with pool._shutdown_lock:
+            objects.gate.set()
+        closed.result(60)
+        assert [outcome(each) for each in reading.result(60)] == [b"\x00", CancelledError, b"\x00"]
 
 
-def test_workers_put_what_a_task_raises_into_its_futures():
-    def fail() -> None:
+def test_the_main_thread_reads_nothing_itself():
+    names: set[str] = set()
+
+    class Named(MemoryObjects):
+        def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+            names.add(threading.current_thread().name)
+            return super().get_range(name, offset, length)
+
+    objects = Named("memory://named")
+    objects.put_if_absent("o", bytes(200))
+    with closing(ObjectStoreSource(objects)) as source:
+        source.read(single_bytes(1, 2))
+        assert not any(name == threading.main_thread().name for name in names)
+        names.clear()
+        with ThreadPoolExecutor(1, thread_name_prefix="other") as other:
+            other.submit(source.read, single_bytes(1)).result(60)
+        assert names == {"other_0"}
+
+
+def test_what_a_read_raises_is_its_answer():
+    def fail() -> pa.Buffer:
         raise ZeroDivisionError
 
     workers = ReadWorkers(1, "test")
-    future: Future[pa.Buffer] = Future()
-    workers.submit(ReadTask(fail, [future]))
-    assert isinstance(future.exception(timeout=60), ZeroDivisionError)
-    workers.close()
+    with closing(workers):
+        found = workers.run([[fail, lambda: pa.py_buffer(b"x")], [fail]])
+    assert [outcome(answer) for answer in found] == [ZeroDivisionError, b"x", ZeroDivisionError]
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ Whoever fetches enters here, and whoever adds a source: one file with a class th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -26,16 +25,12 @@ __all__ = [
     "ReadAnswer",
     "ReadSource",
     "Viewing",
-    "failed",
 ]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-ReadAnswer: TypeAlias = "pa.Buffer | Future[pa.Buffer]"
-"""The bytes of one range, or the promise of them; a range that cannot be read is a failed future.
-
-Not always a future: making one takes longer than looking at 4 KiB of a mapped file.
-"""
+ReadAnswer: TypeAlias = "pa.Buffer | Exception"
+"""The bytes of one range, or why it cannot be read."""
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
@@ -128,7 +123,7 @@ class ReadSource(Protocol):
         """How requests to this source are put together."""
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
-        """Ask for ranges; does not wait.
+        """Read ranges, side by side where that is faster, and wait for all.
 
         Parameters
         ----------
@@ -139,7 +134,7 @@ class ReadSource(Protocol):
         Returns
         -------
         list
-            One answer per range, in their order. A range that cannot be read is a failed future
+            One answer per range, in their order. A range that cannot be read is an error
             (``NotFoundError``, ``CorruptStoreError`` for one outside its object, ``StoreError``),
             so that the others are not lost with it.
         """
@@ -165,10 +160,3 @@ class Viewing(Protocol):
         CorruptStoreError
             Where it has become shorter since it was first looked at.
         """
-
-
-def failed(error: BaseException) -> Future[pa.Buffer]:
-    """Return the answer for a range that cannot be read."""
-    future: Future[pa.Buffer] = Future()
-    future.set_exception(error)
-    return future

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from functools import partial
 from typing import ClassVar
 
@@ -15,9 +14,8 @@ from tessel.store.segment.sources.base import (
     ByteRanges,
     CoalesceLimits,
     ReadAnswer,
-    failed,
 )
-from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
+from tessel.store.segment.sources.workers import ReadWorkers
 
 __all__ = ["ObjectStoreSource"]
 
@@ -52,20 +50,13 @@ class ObjectStoreSource:
         self.limits = limits
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
-        """Start the requests."""
-        answers: list[ReadAnswer] = []
-        for at, start, end in zip(
+        """Make one request per range."""
+        places = zip(
             ranges.object.tolist(), ranges.start.tolist(), ranges.end.tolist(), strict=True
-        ):
-            name = ranges.names[at]
-            if start < 0 or end < start:
-                answers.append(failed(short_object(name, start, end - start, 0)))
-                continue
-            future: Future[pa.Buffer] = Future()
-            task = ReadTask(partial(self._get, name, start, end, future), [future])
-            self._workers.submit(task)
-            answers.append(future)
-        return answers
+        )
+        return self._workers.run(
+            [[partial(self._get, ranges.names[at], start, end)] for at, start, end in places]
+        )
 
     def size(self, name: str) -> int:
         """Return the length of an object in bytes."""
@@ -75,10 +66,10 @@ class ObjectStoreSource:
         """Cancel what was not started, and wait for what was."""
         self._workers.close()
 
-    def _get(self, name: str, start: int, end: int, future: Future[pa.Buffer]) -> None:
-        if not future.set_running_or_notify_cancel():
-            return
+    def _get(self, name: str, start: int, end: int) -> pa.Buffer:
+        if start < 0 or end < start:
+            raise short_object(name, start, end - start, 0)
         found = self._objects.get_range(name, start, end - start)
         if found.size != end - start:
             raise short_object(name, start, end - start, start + found.size)
-        future.set_result(found)
+        return found

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future
 from functools import partial
 from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from tessel.errors import OptionError, StoreError, TesselError
-from tessel.lazy import dataclass
+from tessel.errors import OptionError, StoreError
 from tessel.store.objects.base import short_object
 from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.sources.base import (
@@ -25,7 +23,7 @@ from tessel.store.segment.sources.base import (
     ReadAnswer,
 )
 from tessel.store.segment.sources.files import FileCache, OpenFiles, open_object
-from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
+from tessel.store.segment.sources.workers import ReadWorkers
 
 __all__ = ["PreadSource"]
 
@@ -47,16 +45,6 @@ class _File:
 
 _cache: Final[FileCache[_File]] = FileCache(32)
 """Of all sources together: a process may have as few as 256 descriptors (macOS)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Wanted:
-    """One range, and the promise of it."""
-
-    name: str
-    start: int
-    end: int
-    future: Future[pa.Buffer]
 
 
 class PreadSource:
@@ -90,17 +78,15 @@ class PreadSource:
         self.limits = limits
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
-        """Start the reads; small ranges share a task, so that each is worth its thread."""
-        futures: list[Future[pa.Buffer]] = [Future() for _ in range(len(ranges))]
-        places, starts = ranges.object.tolist(), ranges.start.tolist()
-        ends = ranges.end.tolist()
-        for group in _groups(starts, ends, self._workers.threads):
-            wanted = [
-                _Wanted(ranges.names[places[at]], starts[at], ends[at], futures[at]) for at in group
+        """Read the ranges; small ones share a thread, so that each is worth it."""
+        names = [ranges.names[at] for at in ranges.object.tolist()]
+        starts, ends = ranges.start.tolist(), ranges.end.tolist()
+        return self._workers.run(
+            [
+                [partial(self._read, names[at], starts[at], ends[at]) for at in group]
+                for group in _groups(starts, ends, self._workers.threads)
             ]
-            task = ReadTask(partial(self._read_group, wanted), [futures[at] for at in group])
-            self._workers.submit(task)
-        return list(futures)
+        )
 
     def size(self, name: str) -> int:
         """Return the length of an object in bytes."""
@@ -114,33 +100,24 @@ class PreadSource:
     def _open(self, name: str) -> _File:
         return _File(open_object(self._root, name))
 
-    def _read_group(self, wanted: list[_Wanted]) -> None:
-        for one in wanted:
-            if not one.future.set_running_or_notify_cancel():
-                continue
-            try:
-                one.future.set_result(self._read(one))
-            except TesselError as error:
-                one.future.set_exception(error)
-
-    def _read(self, wanted: _Wanted) -> pa.Buffer:
-        file, length = self._files.get(wanted.name), wanted.end - wanted.start
-        if wanted.start < 0 or length < 0 or wanted.end > file.size:
-            raise short_object(wanted.name, wanted.start, length, file.size)
+    def _read(self, name: str, start: int, end: int) -> pa.Buffer:
+        file, length = self._files.get(name), end - start
+        if start < 0 or length < 0 or end > file.size:
+            raise short_object(name, start, length, file.size)
         buffer = pa.allocate_buffer(length)
         rest = memoryview(buffer).cast("B")
         while len(rest):
             try:
-                count = os.preadv(file.descriptor, [rest], wanted.end - len(rest))
+                count = os.preadv(file.descriptor, [rest], end - len(rest))
             except OSError as error:
                 raise StoreError(
-                    f"could not read object {wanted.name!r}: {error.strerror or error}",
-                    object=wanted.name,
+                    f"could not read object {name!r}: {error.strerror or error}",
+                    object=name,
                     errno=error.errno,
                 ) from error
             if count == 0:
-                size = wanted.end - len(rest)
-                raise short_object(wanted.name, wanted.start, length, size)
+                size = end - len(rest)
+                raise short_object(name, start, length, size)
             rest = rest[count:]
         return buffer
 

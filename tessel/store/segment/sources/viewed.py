@@ -12,7 +12,7 @@ import pyarrow as pa
 from tessel.arrays import different
 from tessel.errors import TesselError
 from tessel.store.objects.base import short_object
-from tessel.store.segment.sources.base import ByteRanges, ReadAnswer, failed
+from tessel.store.segment.sources.base import ByteRanges, ReadAnswer
 
 __all__ = ["answers_from_views"]
 
@@ -20,7 +20,7 @@ _EMPTY = pa.py_buffer(b"")
 
 
 def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> list[ReadAnswer]:
-    """Return the slice of an object for each range, a failed future where there is none.
+    """Return the slice of an object for each range, an error where there is none.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
     answers: list[ReadAnswer] = []
     for at, start, length, wrong in zip(objects, starts, lengths, outside.tolist(), strict=True):
         if at in errors:
-            answers.append(failed(errors[at]))
+            answers.append(errors[at])
         elif wrong:
             name, size = ranges.names[at], views[at].size
-            answers.append(failed(short_object(name, start, length, size)))
+            answers.append(short_object(name, start, length, size))
         else:
             answers.append(views[at].slice(start, length))
     return answers

@@ -8,37 +8,28 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
-from tessel.lazy import dataclass
+from tessel.store.segment.sources.base import ReadAnswer
 
-__all__ = ["ReadTask", "ReadWorkers"]
+__all__ = ["ReadWorkers"]
 
 _all: weakref.WeakSet[ReadWorkers] = weakref.WeakSet()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadTask:
-    """Something to read: ``run`` gives each of the futures a result or an error."""
-
-    run: Callable[[], None]
-    futures: Sequence[Future[pa.Buffer]]
-
-
 class ReadWorkers:
-    """A pool of threads that can be closed while tasks wait.
+    """A pool of threads that can be closed while reads wait.
 
-    Threads are started as they are needed. Handing a task over costs tens of microseconds, so it
+    Threads are started as they are needed. Handing reads over costs tens of microseconds, so they
     should be worth about a millisecond.
 
     Parameters
     ----------
     threads
-        How many tasks run at a time.
+        How many groups of reads run at a time, beside those of the threads that ask.
     name
         How the threads are called.
     """
@@ -50,41 +41,55 @@ class ReadWorkers:
         _all.add(self)
 
     def _renew(self) -> None:
-        """Begin without tasks and threads; those of the parent are not in a forked child."""
+        """Begin without threads; those of the parent are not in a forked child."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._tasks: deque[ReadTask] = deque()
 
-    def submit(self, task: ReadTask) -> None:
-        """Run a task, after those that wait already."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix=self._name)
-            self._tasks.append(task)
-            self._pool.submit(self._run_first)
+    def run(self, groups: Sequence[Sequence[Callable[[], pa.Buffer]]]) -> list[ReadAnswer]:
+        """Read, and give the bytes or the error of each read of all groups.
 
-    def _run_first(self) -> None:
-        with self._lock:
-            if not self._tasks:
-                return
-            task = self._tasks.popleft()
-        try:
-            task.run()
-        except BaseException as error:
-            for future in task.futures:
-                if not future.done():
-                    future.set_exception(error)
+        The thread that asks has to wait, so it reads the last group itself: most touches are one
+        request, which then crosses no thread. The main thread does not, since a read in native code
+        would keep Ctrl-C waiting.
+
+        Parameters
+        ----------
+        groups
+            Reads of one group run one after another.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
+        handed = groups if is_main else groups[:-1]
+        futures: list[Future[list[ReadAnswer]]] = []
+        if handed:
+            with self._lock:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix=self._name)
+                futures = [self._pool.submit(_answers, group) for group in handed]
+        own = [answer for group in groups[len(handed) :] for answer in _answers(group)]
+        found: list[ReadAnswer] = []
+        for future, group in zip(futures, handed, strict=True):
+            try:
+                found += future.result()
+            except CancelledError as error:
+                found += [error] * len(group)
+        return found + own
 
     def close(self) -> None:
         """Cancel what was not started, and wait for what was."""
         with self._lock:
             pool, self._pool = self._pool, None
-            left, self._tasks = self._tasks, deque()
-        for task in left:
-            for future in task.futures:
-                future.cancel()
         if pool is not None:
-            pool.shutdown(wait=True)
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _answers(group: Sequence[Callable[[], pa.Buffer]]) -> list[ReadAnswer]:
+    found: list[ReadAnswer] = []
+    for read in group:
+        try:
+            found.append(read())
+        except Exception as error:
+            found.append(error)
+    return found
 
 
 def _after_fork() -> None:
