@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import QueryBuilder
+from tessel.compare import first_difference
 from tessel.options import options
 from tests.clauses.bound_chains import TakesTable
 from tests.clauses.helpers import answer, fresh_store
@@ -87,7 +88,7 @@ def _edit(draw: Any, store: Store, random: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_an_edited_symbol_answers_like_its_rows(name: str, data: st.DataObject) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
@@ -99,7 +100,7 @@ def test_an_edited_symbol_answers_like_its_rows(name: str, data: st.DataObject) 
             _edit(data.draw, edited, random)
     anew.write("x", edited.read("x").to_arrow(), index="t")
     found, wanted = answer(edited, QUERIES[name]), answer(anew, QUERIES[name])
-    assert found.to_pylist() == wanted.to_pylist()
+    assert first_difference(found, wanted) is None
 
 
 def test_a_count_of_rows_that_were_cut_and_written_again_reads_them() -> None:
