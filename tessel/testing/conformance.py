@@ -27,6 +27,7 @@ from tessel.clauses.plan import Stage
 from tessel.clauses.running.carrying import carries_between
 from tessel.clauses.running.pipeline import Executor, LocalExecutor
 from tessel.clauses.running.stage import run_between, summarise
+from tessel.compare import bits
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
@@ -36,7 +37,6 @@ from tessel.lazy import dataclass
 from tessel.options import Options, options
 from tessel.spark_exec.components import kinds_of, received_components, sent_components
 from tessel.testing.oracles import nan_as_null
-from tessel.testing.tables import bits
 
 if TYPE_CHECKING:
     from pathlib import Path

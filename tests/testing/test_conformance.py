@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -352,3 +354,8 @@ def test_a_carry_without_the_methods_is_caught() -> None:
 
     with pytest.raises(AssertionError, match="the methods of Carries"):
         CHECKS["carries"](ClauseCase(lambda: Says("v"), TABLE, "t"))
+
+
+def test_the_suite_needs_no_library_of_the_tests_of_this_package():
+    text = "import sys; sys.modules['hypothesis'] = None; import tessel.testing.conformance"
+    subprocess.run([sys.executable, "-c", text], check=True)
