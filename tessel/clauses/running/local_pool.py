@@ -1,5 +1,8 @@
 """The local pool: tasks on threads, results in order, a bounded number of bytes alive.
 
+Who waits for a result runs tasks meanwhile, and is one of the workers: a query of a few milliseconds
+starts one thread less, and changes between fewer threads that want the interpreter.
+
 A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget
 (of a query that is short of memory, no more than one beyond the workers);
 the next one in order is always admitted, so that a task larger than the budget runs alone instead
@@ -129,7 +132,7 @@ class LocalPool(Closing):
             yield from self._on_threads(itertools.chain([first], source))
 
     def _on_threads(self, source: Iterator[Task[Result]]) -> Iterator[Result]:
-        pending: deque[tuple[Future[Result], int]] = deque()
+        pending: deque[tuple[Future[Result], Task[Result]]] = deque()
         account = self._account
         held = next(source, None)
         try:
@@ -137,18 +140,34 @@ class LocalPool(Closing):
                 while held is not None and len(pending) < self._most_pending:
                     if pending and account.alive + held.bytes > account.admitted_limit:
                         break
-                    pending.append((self._submit(held), held.bytes))
+                    pending.append((self._submit(held), held))
                     account.add(held.bytes)
                     held = next(source, None)
-                future, size = pending.popleft()
+                while not pending[0][0].done() and self._helps(pending):
+                    pass
                 self._check_threads()
+                future, task = pending[0]
                 result = future.result()
-                account.add(-size)
+                pending.popleft()
+                account.add(-task.bytes)
                 yield result
         finally:
-            for future, size in pending:
+            for future, task in pending:
                 future.cancel()
-                account.add(-size)
+                account.add(-task.bytes)
+
+    def _helps(self, pending: deque[tuple[Future[Result], Task[Result]]]) -> bool:
+        """Run a task that no thread has begun, behind the next one; say whether there was one."""
+        for place, (future, task) in itertools.islice(enumerate(pending), 1, None):
+            if future.cancel():
+                done: Future[Result] = Future()
+                pending[place] = done, task
+                try:
+                    done.set_result(self._run(task))
+                except Exception as error:
+                    done.set_exception(error)
+                return True
+        return False
 
     @property
     def _most_pending(self) -> int:
@@ -171,7 +190,7 @@ class LocalPool(Closing):
         self._check_threads()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
-                self._at_once,
+                self._at_once - 1,
                 thread_name_prefix="tessel-pool",
                 initializer=lambda: self._begun.append(threading.current_thread()),
             )
