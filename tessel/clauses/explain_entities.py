@@ -36,7 +36,7 @@ def entities_table(source: SourcePlan, prefix: str) -> Table | None:
     prefix
         What stands before the title.
     """
-    planned = source.planned_fetches()
+    planned = source.read.fetches
     shown = list(itertools.islice(planned, _SHOWN_ENTITIES))
     if not shown:
         return None

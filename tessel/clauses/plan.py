@@ -6,13 +6,15 @@ import collections
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
+from tessel.clauses.structures import structure_by_row_slice
 from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -26,6 +28,7 @@ __all__ = [
     "Plan",
     "Question",
     "SourcePlan",
+    "SourceUnits",
     "Stage",
     "answered",
     "clauses_of",
@@ -43,6 +46,70 @@ class Catalog(Protocol):
         """Return a symbol at a version; None is the version that the query sees."""
 
 
+class SourceUnits:
+    """The segments of a symbol that are read, in units; what follows from these is found once.
+
+    Runs of a plan share it, also those that find the plan in the cache.
+
+    Parameters
+    ----------
+    index, units, absorbed
+        As of a :class:`SourcePlan`, and of the same names there.
+
+    Attributes
+    ----------
+    bindings
+        What the clauses of the plan bound to the rows, and what was compiled of it.
+    """
+
+    def __init__(
+        self, index: SegmentIndex, units: list[list[int]], absorbed: tuple[Clause, ...] = ()
+    ) -> None:
+        self.index = index
+        self.units = units
+        self.absorbed = absorbed
+        self.bindings = Bindings(index.schema)
+
+    @cached
+    def fetches(self) -> dict[int, int]:
+        """How many units fetch each segment, by position; one that is in no unit is not there."""
+        counts = collections.Counter(position for unit in self.units for position in unit)
+        return dict(sorted(counts.items()))
+
+    @cached
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of each unit, which has one row range; int64, shape ``(units,)``."""
+        return self.index.row_end[self._first] - self.index.row_start[self._first]
+
+    @cached
+    def nbytes(self) -> NDArray[np.int64]:
+        """The stored bytes of each unit, int64, shape ``(units,)``."""
+        stored = self.index.bytes
+        return np.fromiter((stored[unit].sum() for unit in self.units), np.int64, len(self.units))
+
+    @cached
+    def follow(self) -> NDArray[np.bool_]:
+        """Which units begin where the one before ends, shape ``(units,)``."""
+        starts, ends = self.index.row_start[self._first], self.index.row_end[self._first]
+        return np.concatenate([[False], starts[1:] == ends[:-1]])
+
+    @cached
+    def row_bytes(self) -> int:
+        """The fewest bytes of a row in memory, where text and lists are not counted."""
+        types = self.index.schema.arrow.types
+        bits: int = sum(type_.bit_width for type_ in types if pa.types.is_primitive(type_))
+        return bits // 8
+
+    @cached
+    def by_row_slice(self) -> SourceUnits:
+        """The same segments, a unit a row slice: for a clause that takes all of them in parts."""
+        return SourceUnits(self.index, structure_by_row_slice(self.index).units, self.absorbed)
+
+    @property
+    def _first(self) -> list[int]:
+        return [unit[0] for unit in self.units]
+
+
 @dataclass(frozen=True)
 class SourcePlan:
     """What is read of one symbol.
@@ -51,22 +118,27 @@ class SourcePlan:
     ----------
     view
         The symbol at its version.
-    index
-        The segments that are left after pruning, with the reasons for those that are not.
-    units
-        For each unit of the first stage the positions of its segments in ``index``.
-    absorbed
-        The clauses that the index alone has answered: they are in no stage.
-    bindings
-        What the clauses of this plan bound to its rows before, and what was compiled of it; None
-        where nobody keeps that.
+    read
+        What is read of it, in the units of the first stage.
     """
 
     view: SymbolView
-    index: SegmentIndex
-    units: list[list[int]]
-    absorbed: tuple[Clause, ...] = ()
-    bindings: Bindings | None = field(default=None, compare=False, repr=False)
+    read: SourceUnits
+
+    @property
+    def index(self) -> SegmentIndex:
+        """The segments that are left after pruning, with the reasons for those that are not."""
+        return self.read.index
+
+    @property
+    def units(self) -> list[list[int]]:
+        """For each unit of the first stage the positions of its segments in the index."""
+        return self.read.units
+
+    @property
+    def absorbed(self) -> tuple[Clause, ...]:
+        """The clauses that the index alone has answered: they are in no stage."""
+        return self.read.absorbed
 
     @property
     def schema(self) -> TableSchema:
@@ -77,14 +149,6 @@ class SourcePlan:
     def bytes(self) -> int:
         """Estimated bytes to read."""
         return int(self.index.bytes.sum())
-
-    def planned_fetches(self) -> dict[int, int]:
-        """Return the entities of the first stage: segments, by position, and how many units fetch.
-
-        One that is in no unit is not there.
-        """
-        counts = collections.Counter(position for unit in self.units for position in unit)
-        return dict(sorted(counts.items()))
 
 
 class Intake(enum.Enum):

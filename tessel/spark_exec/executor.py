@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tessel.clauses.capabilities import Broadcasts, Interleaves
-from tessel.clauses.plan import Plan, SourcePlan, Stage, answered, plugins_of
+from tessel.clauses.plan import Plan, SourcePlan, SourceUnits, Stage, answered, plugins_of
 from tessel.clauses.running.pipeline import result_table, run_units, symbols_of
 from tessel.clauses.running.stage import bound_stage, interleave_units
 from tessel.display.documents import Table
@@ -205,7 +205,7 @@ class _Walk:
             for number, unit in enumerate(source.units):
                 for position in unit:
                     units.setdefault((number, int(slices[position])), []).append(position)
-            source = dataclasses.replace(source, units=list(units.values()))
+            source = SourcePlan(source.view, SourceUnits(source.index, list(units.values())))
         return NarrowFlow.from_source(source, None, self._address)
 
     def _side_by_side(self, plan: Plan) -> Flow:

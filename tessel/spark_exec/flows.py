@@ -160,7 +160,7 @@ class NarrowFlow:
     @classmethod
     def from_source(cls, source: SourcePlan, first: Stage | None, address: str) -> NarrowFlow:
         """Return the units of a symbol as planned, with its first stage unless that is None."""
-        fetches = source.planned_fetches().items()
+        fetches = source.read.fetches.items()
         planned = {position: count for position, count in fetches if count > 1}
         sizes = source.index.bytes.tolist()
         units = tuple(

@@ -19,12 +19,11 @@ import pyarrow as pa
 
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
-from tessel.clauses.plan import Change, Plan, Question, SourcePlan, Stage, plugins_of
+from tessel.clauses.plan import Change, Plan, Question, SourcePlan, SourceUnits, Stage, plugins_of
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
-from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
@@ -48,26 +47,10 @@ _Views = Callable[[str, int | None], SymbolView]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _CachedSource:
-    """What is read of a symbol, without its view, which would keep the repository alive."""
-
-    symbol: _Symbol
-    index: SegmentIndex
-    units: list[list[int]]
-    absorbed: tuple[Clause, ...]
-    bindings: Bindings
-
-    def plan(self, views: _Views) -> SourcePlan:
-        """Return it with the view of the symbol."""
-        view = views(*self.symbol)
-        return SourcePlan(view, self.index, self.units, self.absorbed, self.bindings)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _CachedPlan:
-    """A plan without its views, and without its question."""
+    """A plan without its question and its views, which would keep the repository alive."""
 
-    inputs: tuple[_CachedSource | _CachedPlan, ...]
+    inputs: tuple[tuple[_Symbol, SourceUnits] | _CachedPlan, ...]
     stages: tuple[Stage, ...]
     schema: TableSchema
     changes: tuple[Change, ...]
@@ -83,7 +66,7 @@ class _CachedPlan:
         symbols
             What its views are of, by their ids.
         """
-        inputs: list[_CachedSource | _CachedPlan] = []
+        inputs: list[tuple[_Symbol, SourceUnits] | _CachedPlan] = []
         for each in plan.inputs:
             if isinstance(each, Plan):
                 part = None if each.question is not None else cls.of(each, symbols)
@@ -93,17 +76,21 @@ class _CachedPlan:
             elif len(each.index) > _MOST_SEGMENTS:
                 return None
             else:
-                symbol, bindings = symbols[id(each.view)], Bindings(each.index.schema)
-                facts = each.index, each.units, each.absorbed
-                inputs.append(_CachedSource(symbol, *facts, bindings))
+                inputs.append((symbols[id(each.view)], each.read))
         if plugins_of(plan):  # whose plain form may forget what they hold
             return None
         return cls(tuple(inputs), plan.stages, plan.schema, plan.changes)
 
     def plan(self, views: _Views) -> Plan:
         """Return the plan on views of its symbols."""
-        inputs = tuple(each.plan(views) for each in self.inputs)
-        return Plan(inputs, self.stages, self.schema, self.changes)
+        inputs: list[SourcePlan | Plan] = []
+        for each in self.inputs:
+            if isinstance(each, _CachedPlan):
+                inputs.append(each.plan(views))
+            else:
+                symbol, read = each
+                inputs.append(SourcePlan(views(*symbol), read))
+        return Plan(tuple(inputs), self.stages, self.schema, self.changes)
 
 
 class _Entry:

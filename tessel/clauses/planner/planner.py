@@ -17,6 +17,7 @@ from tessel.clauses.plan import (
     Plan,
     Question,
     SourcePlan,
+    SourceUnits,
     continued,
     cut_stages,
 )
@@ -237,7 +238,7 @@ class _Planner:
         stages = fused_stages(draft.clauses, draft.index.schema)
         structured = first_units(stages[0], draft.index)
         absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
-        source = SourcePlan(view, structured.index, structured.units, absorbed)
+        source = SourcePlan(view, SourceUnits(structured.index, structured.units, absorbed))
         return Plan((source,), stages, schema, changes, hint)
 
     def _combined(self, query: SubQuery, at: int) -> Plan:

@@ -1,6 +1,6 @@
 """The local pool: tasks on threads, results in order, a bounded number of bytes alive.
 
-Who waits for a result runs tasks meanwhile, and is one of the workers: a query of a few milliseconds
+Who waits for a result runs tasks meanwhile, and is one of the workers: a query of few milliseconds
 starts one thread less, and changes between fewer threads that want the interpreter.
 
 A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget

@@ -33,7 +33,6 @@ from tessel.clauses.running.stage import (
     stages_of_parts,
 )
 from tessel.clauses.spill.workspace import Workspace
-from tessel.clauses.structures import structure_by_row_slice
 from tessel.ecs import (
     ComponentManager,
     ProcessingUnit,
@@ -162,7 +161,7 @@ def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
     """Return a source with the units in which the first stage reads it."""
     if stage.input is Structure.ALL and stage.clauses[0].structure.whole:
         # It may be given everything in parts: then not all of it is read at once either.
-        return dataclasses.replace(source, units=structure_by_row_slice(source.index).units)
+        return SourcePlan(source.view, source.read.by_row_slice)
     return source
 
 

@@ -92,7 +92,8 @@ def scan_units(
     if not may_join:
         yield from first.units(ordinals, pool, live_bytes, joins_units=False)
         return
-    runs = small_runs(*loader.sizes(), loader.follow(), loader.row_bytes(), live_bytes)
+    read = loader.source.read
+    runs = small_runs(read.rows, read.nbytes, read.follow, read.row_bytes, live_bytes)
     for is_small, group in itertools.groupby(runs, lambda run: len(run) > 1):
         own = list(group)
         if is_small:
@@ -173,9 +174,8 @@ class _Scan:
         clauses = self.stage.clauses
 
         def packs() -> list[range]:
-            within = slice(ordinals.start, ordinals.stop)
-            rows, nbytes = (each[within] for each in self.loader.sizes())
-            found = packs_of(rows, nbytes, pool.workers, live_bytes)
+            within, read = slice(ordinals.start, ordinals.stop), self.loader.source.read
+            found = packs_of(read.rows[within], read.nbytes[within], pool.workers, live_bytes)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, choosing = sink_of(clauses, joins_slices), sink_of(clauses, chooses)
@@ -223,8 +223,8 @@ class _Scan:
         return Task(work, self._bytes(run))
 
     def _bytes(self, ordinals: Iterable[int]) -> int:
-        units = self.loader.source.units
-        return self.loader.bytes([position for ordinal in ordinals for position in units[ordinal]])
+        nbytes = self.loader.source.read.nbytes
+        return sum(int(nbytes[ordinal]) for ordinal in ordinals)
 
     def _bound(self, unit: ProcessingUnit, stop: int) -> tuple[ProcessingUnit, int]:
         """Run the clauses before one while the unit is not read; say how many have run."""
@@ -332,7 +332,7 @@ class _Scan:
         return sparse if sparse.bytes <= FEW_BYTES else None
 
     def _sparse_of(self, ordinal: int, done: int, chosen: list[ChosenRows]) -> _SparseRows:
-        whole = max(1, self.loader.rows(self.loader.source.units[ordinal]))
+        whole = max(1, int(self.loader.source.read.rows[ordinal]))
         nbytes = self._bytes([ordinal]) * sum(map(len, chosen)) // whole
         return _SparseRows([ordinal], done, chosen, nbytes)
 
