@@ -133,7 +133,7 @@ class Store(Repository):
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
     ) -> TableSchema:
         """Return the schema of a symbol, or of a query's result; nothing is run."""
-        return self.scan(symbol, as_of=as_of).then(*_clauses(query)).schema()
+        return LazyTable(self, symbol, as_of, _query(query)).schema()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -168,18 +168,17 @@ class Store(Repository):
         executor
             ``"local"``, ``"spark"``, or an executor such as ``SparkExecutor(...)``.
         """
-        table = self.scan(symbol, as_of=as_of)
+        asked = _query(query)
         if date_range is not None:
             if not isinstance(date_range, tuple | list) or len(date_range) != 2:
                 raise InvalidInputError(
                     f"date_range is a start and an end, not {date_range!r}",
                     hint='write date_range=("2013-01-01", "2013-03-31"); None is no bound',
                 )
-            table = table.date_range(*date_range)
-        table = table.then(*_clauses(query))
+            asked = QueryBuilder().date_range(*date_range).then(*asked.clauses)
         if columns is not None:
-            table = table.select(columns)
-        return table.collect(executor=executor)
+            asked = asked.select(columns)
+        return LazyTable(self, symbol, as_of, asked).collect(executor=executor)
 
     def read_many(
         self,
@@ -220,7 +219,7 @@ class Store(Repository):
         their pages; otherwise nothing is read but manifests. With an ``executor`` the plan is the
         one that it would get; Spark's tells where each stage runs, in tasks or in the driver.
         """
-        table = self.scan(symbol, as_of=as_of).then(*_clauses(query))
+        table = LazyTable(self, symbol, as_of, _query(query))
         return table.explain(pages=pages, analyze=analyze, executor=executor)
 
 
@@ -475,16 +474,14 @@ def _views(plan: Plan) -> Iterator[tuple[SymbolView, int]]:
             yield part.view, len(part.index)
 
 
-def _clauses(query: QueryBuilder | None) -> tuple[Clause, ...]:
-    if query is None:
-        return ()
-    if not isinstance(query, QueryBuilder):
+def _query(query: QueryBuilder | None) -> QueryBuilder:
+    if query is not None and not isinstance(query, QueryBuilder):
         raise InvalidInputError(
             f"a query is a QueryBuilder, not {query!r}",
             hint="text is a condition: QueryBuilder().filter(text); a plan as JSON is read by "
             "QueryBuilder.from_json",
         )
-    return query.clauses
+    return query or QueryBuilder()
 
 
 def _plan(catalog: _Pinned, query: SubQuery, executor: Executor) -> Plan:

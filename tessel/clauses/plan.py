@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import itertools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -31,7 +33,6 @@ __all__ = [
     "SourceUnits",
     "Stage",
     "answered",
-    "clauses_of",
     "continued",
     "cut_stages",
     "is_plugin",
@@ -175,17 +176,17 @@ class Stage:
     clauses: tuple[Clause, ...]
     schemas: tuple[TableSchema, ...]
 
-    @property
+    @cached
     def input(self) -> Structure:
         """The structure of the units that come in."""
         return self.clauses[0].structure.input if self.clauses else Structure.ROW_SLICE
 
-    @property
+    @cached
     def carries(self) -> Carry | None:
         """From which side the first clause needs to know rows of other units."""
         return self.clauses[0].structure.carries if self.clauses else None
 
-    @property
+    @cached
     def intake(self) -> Intake:
         """How the units of the stage before are taken."""
         if self.carries is not None:
@@ -194,22 +195,32 @@ class Stage:
             return Intake.ONE_BY_ONE
         return Intake.STREAM if self.clauses[0].takes_stream else Intake.GROUPED
 
-    @property
+    @cached
     def is_read_apart(self) -> bool:
         """Whether segments are read by a stage of their own, where this one is the first."""
         if self.input in BUCKETED:
             return self.clauses[0].takes_stream
         return self.input is Structure.ALL or self.carries is not None
 
-    @property
+    @cached
     def joins_buckets(self) -> bool:
         """Whether hash buckets may be one unit: keys stay whole, however many units there are."""
         return self.input is Structure.HASH_BUCKETED and not self.clauses[0].restructures
 
-    @property
+    @cached
     def output(self) -> Structure:
         """The structure of the units that go out."""
         return self.clauses[-1].structure.output if self.clauses else Structure.ROW_SLICE
+
+    @cached
+    def takes_any_slices(self) -> bool:
+        """Whether units may be joined: units of time, also where a filter is before, may not."""
+        return all(clause.structure.input is Structure.ROW_SLICE for clause in self.clauses)
+
+    @cached
+    def keeps_count(self) -> bool:
+        """Whether as many rows come out as go in."""
+        return all(clause.structure.keeps_count for clause in self.clauses)
 
 
 class Written(Protocol):
@@ -266,6 +277,12 @@ class Plan:
         """Estimated bytes to read for all inputs; asked for at each level of a nested plan."""
         return sum(each.bytes for each in self.inputs)
 
+    @cached
+    def clauses(self) -> tuple[Clause, ...]:
+        """All clauses, those of the inputs first."""
+        before = [part.clauses for part in self.inputs if isinstance(part, Plan)]
+        return tuple(itertools.chain(*before, *[stage.clauses for stage in self.stages]))
+
 
 @dataclass(frozen=True)
 class Question:
@@ -321,8 +338,10 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
                 raise
             break  # whatever fails fails in the plan as well, which says more of it
     inputs = tuple(
-        answered(part, run, least=least) if isinstance(part, Plan) else part for part in plan.inputs
+        [answered(p, run, least=least) if isinstance(p, Plan) else p for p in plan.inputs]
     )
+    if plan.question is None and all(map(operator.is_, inputs, plan.inputs)):
+        return plan
     return dataclasses.replace(plan, inputs=inputs, question=None)
 
 
@@ -378,18 +397,9 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
 
 def plugins_of(plan: Plan) -> tuple[type[Clause], ...]:
     """Return the clause classes of a plan that are not part of the package."""
-    return tuple(filter(is_plugin, dict.fromkeys(map(type, clauses_of(plan)))))
+    return tuple(filter(is_plugin, dict.fromkeys(map(type, plan.clauses))))
 
 
 def is_plugin(kind: type[Clause]) -> bool:
     """Return whether a clause class is not part of the package."""
     return not kind.__module__.startswith("tessel.")
-
-
-def clauses_of(plan: Plan) -> Iterator[Clause]:
-    """Give all clauses of a plan, those of its inputs first."""
-    for part in plan.inputs:
-        if isinstance(part, Plan):
-            yield from clauses_of(part)
-    for stage in plan.stages:
-        yield from stage.clauses

@@ -1,4 +1,4 @@
-"""Small facts of segments and pieces, and what entities carry besides: a frozen dataclass each.
+"""Small facts of segments and pieces, and what entities carry besides: immutable, each.
 
 An entity stands for a segment, or for a piece that a stage left, while a query runs. Its facts are
 one component, a ``PieceSource`` or ``UnitFacts``, made of the ranges and keys here; beside it stand
@@ -6,6 +6,8 @@ how often it is fetched, and its data once they are loaded.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -40,9 +42,8 @@ class ColRange:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentKey:
-    """Where the bytes of a segment lie.
+class SegmentKey(NamedTuple):
+    """Where the bytes of a segment lie; a key of dictionaries, which tuples are fast as.
 
     Attributes
     ----------

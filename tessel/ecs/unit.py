@@ -107,6 +107,8 @@ class ProcessingUnit:
     @cached
     def table(self) -> pa.Table:
         """The whole unit as one table in the order of its schema, without copying the data."""
+        if len(self.pieces) == 1 and self.pieces[0].table.schema.equals(self.schema.arrow, True):
+            return self.pieces[0].table
         if not self.schema.names:
             return _rows_only(self.num_rows)
         strips = [

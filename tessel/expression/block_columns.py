@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ __all__ = ["BlockColumns", "ColumnForm", "Number", "Scaled", "Stored"]
 _FRACTION_BITS, _COARSE_BITS = 53, 4
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnForm:
+class ColumnForm(NamedTuple):
     """What programs depend on of a column whose values are stored as integers, or as codes.
 
     Segments whose columns are of equal forms share programs.

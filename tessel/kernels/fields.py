@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +69,7 @@ class FieldKind(IntEnum):
     GREATEST_FLOAT = 6
 
 
-@dataclass(frozen=True)
-class SumField:
+class SumField(NamedTuple):
     """One thing to sum.
 
     Attributes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from tessel.ecs import (
@@ -25,13 +23,13 @@ COMPONENTS = [
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda c: type(c).__name__)
 def test_components_are_values(component):
-    twin = type(component)(*dataclasses.astuple(component))
+    names = type(component).__match_args__
+    twin = type(component)(*[getattr(component, name) for name in names])
     assert twin == component
     assert hash(twin) == hash(component)
     assert not hasattr(component, "__dict__")
-    first = dataclasses.fields(component)[0].name
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(component, first, 0)
+    with pytest.raises(AttributeError):
+        setattr(component, names[0], 0)
 
 
 def test_row_ranges_count_their_rows_and_sort_by_place():

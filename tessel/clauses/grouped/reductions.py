@@ -9,7 +9,6 @@ integers where these have the order of the values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -148,9 +147,9 @@ def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction
     product, error = made
     field = SumField.of_floats(product, float(largest))
     if not one.is_float and not other.is_float:
-        field = replace(field, whole=True)
+        field = field._replace(whole=True)
     # What rounding takes is at most half of the last bit.
-    rest = replace(field, register=error, exponent=field.exponent - _FRACTION_BITS)
+    rest = field._replace(register=error, exponent=field.exponent - _FRACTION_BITS)
     # A tiny double would have a product below all doubles: its own limbs would tell.
     guards = [
         SumField.of_floats(

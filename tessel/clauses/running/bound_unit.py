@@ -177,8 +177,7 @@ class BoundUnit(ProcessingUnit):
         if self.is_read:
             return super().filter(rows)
         if isinstance(rows, Expression):
-            kind = rows.result_type(self.schema)
-            if not rows.columns() or not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            if not self.batches[0].bindings.can_filter(rows):
                 return super().filter(rows)
             predicate = rows
             return self._each(lambda batch: batch.filter(predicate, self.clause))

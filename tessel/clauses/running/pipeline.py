@@ -18,7 +18,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves
-from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, clauses_of, plugins_of
+from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.clauses.positional import Positional
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.scan import scan_units
@@ -99,7 +99,7 @@ class LocalExecutor:
         """
         options = self._options or current()
         asked, plan = plan, answered(plan, self.run)
-        with _running(options, clauses_of(plan), joins_units=not plugins_of(plan)) as run:
+        with _running(options, plan.clauses, joins_units=not plugins_of(plan)) as run:
             try:
                 for unit in run.units(plan):
                     if unit.num_rows:
@@ -153,7 +153,7 @@ def run_stages(
 
 def run_units(plan: Plan, options: Options | None = None) -> Iterator[ProcessingUnit]:
     """Run a plan here whose units another executor wants; errors lack the symbols of its query."""
-    with _running(options or current(), clauses_of(plan), joins_units=False) as run:
+    with _running(options or current(), plan.clauses, joins_units=False) as run:
         yield from run.units(plan)
 
 
@@ -276,23 +276,16 @@ class _Run:
         loader = SourceLoader(self._manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)
-        schema = stage.schemas[0]
-        if stage.is_read_apart:
-            reading = Stage((), (schema,))
-            yield from self._next_stage(stage, self._load_units(loader, reading))
-            return
-        yield from self._load_units(loader, stage)
-
-    def _load_units(self, loader: SourceLoader, stage: Stage) -> Iterator[ProcessingUnit]:
-        limit = self._workspace.account.limit
-        return scan_units(
+        first = Stage((), stage.schemas[:1]) if stage.is_read_apart else stage
+        units = scan_units(
             loader,
-            stage,
+            first,
             self._pool,
-            limit,
+            self._workspace.account.limit,
             joins_units=self._joins_units,
             stops_early=self._stops_early,
         )
+        yield from units if first is stage else self._next_stage(stage, units)
 
     # --- later stages: from units -----------------------------------------------------------------
 

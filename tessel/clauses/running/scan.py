@@ -15,7 +15,6 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from tessel.clauses.base import Structure
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
 from tessel.clauses.running.late_materialization import (
@@ -88,7 +87,7 @@ def scan_units(
     pool = pool.far() if loader.is_far and not stops_early else pool
     first = _Scan(loader, stage, bytes_together(live_bytes))
     ordinals = range(len(loader.source.units))
-    may_join = joins_units and _takes_any_slices(stage) and len(ordinals) > 1 and loader.are_alone
+    may_join = joins_units and stage.takes_any_slices and len(ordinals) > 1 and loader.are_alone
     if not may_join:
         yield from first.units(ordinals, pool, live_bytes, joins_units=False)
         return
@@ -101,11 +100,6 @@ def scan_units(
         else:
             section = range(own[0].start, own[-1].stop)
             yield from first.units(section, pool, live_bytes, joins_units=len(section) > 1)
-
-
-def _takes_any_slices(stage: Stage) -> bool:
-    """Return whether units may be joined: units of time, also where a filter is before, may not."""
-    return all(clause.structure.input is Structure.ROW_SLICE for clause in stage.clauses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,8 +177,8 @@ class _Scan:
             return self.reduced_units(packs(), pool, joining)
         if joins_units and choosing is not None:
             return self.chosen_units(packs(), pool, live_bytes, choosing)
-        drops = not all(clause.structure.keeps_count for clause in clauses)
-        if joins_units and drops and not self.loader.is_far:  # whose rows are not found in one pass
+        drops = joins_units and not self.stage.keeps_count
+        if drops and not self.loader.is_far:  # whose rows are not found in one pass
             return self.selected_units(ordinals, pool)
         return pool.map(map(self.read, ordinals))
 

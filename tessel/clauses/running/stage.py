@@ -152,9 +152,8 @@ def bind_clause(clause: Clause, promised: TableSchema, unit: ProcessingUnit) -> 
 def reduce_bound(clause: Clause, promised: TableSchema, unit: BoundUnit) -> ProcessingUnit | None:
     """Let a clause that joins reduce a unit of several batches; None where each goes alone."""
     assert isinstance(clause, Joins)
-    joins: Joins = clause
     unit, began = unit.by_clause(clause.name), time.monotonic_ns()
-    found = _named_errors(clause, lambda: joins.reduced(unit), unit)
+    found = _named_errors(clause, clause.reduced, unit, unit=unit)
     if found is None:
         return None
     _note_bound(clause, unit, found, began)
@@ -165,13 +164,13 @@ def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
     """Return what a unit means to its neighbours, for a stage whose first clause carries."""
     clause = carrying_clause(stage)
     with telemetry.span("clause.summary", clause=stage.clauses[0].name, unit=unit.ordinal):
-        return _carry_of(stage, lambda: clause.summary(unit), unit)
+        return _carry_of(stage, clause.summary, unit, unit=unit)
 
 
 def combine_carries(stage: Stage, earlier: pa.Table, later: pa.Table) -> pa.Table:
     """Return the carry of two runs of units that follow one another."""
     clause = carrying_clause(stage)
-    return _carry_of(stage, lambda: clause.combine(earlier, later, stage.schemas[0]))
+    return _carry_of(stage, clause.combine, earlier, later, stage.schemas[0])
 
 
 def run_between(
@@ -215,9 +214,12 @@ def nothing_carried(stage: Stage) -> pa.Table:
 
 
 def _carry_of(
-    stage: Stage, make: Callable[[], pa.Table], unit: ProcessingUnit | None = None
+    stage: Stage,
+    make: Callable[..., pa.Table],
+    *given: object,
+    unit: ProcessingUnit | None = None,
 ) -> pa.Table:
-    carry = _named_errors(stage.clauses[0], make, unit)
+    carry = _named_errors(stage.clauses[0], make, *given, unit=unit)
     _check_carry(stage, carry)
     return carry
 
@@ -246,7 +248,7 @@ def _processed(
         return _bound(clause, promised, unit.by_clause(clause.name), process)
     with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
         rows = unit.num_rows
-        result = _named_errors(clause, lambda: process(unit), unit)
+        result = _named_errors(clause, process, unit, unit=unit)
         found = as_promised(clause, result, promised)
         facts.update(rows_in=rows, rows_out=found.num_rows)
     return found
@@ -259,7 +261,7 @@ def _bound(
     process: Callable[[ProcessingUnit], ProcessingUnit],
 ) -> ProcessingUnit:
     began = time.monotonic_ns()
-    found = as_promised(clause, _named_errors(clause, lambda: process(unit), unit), promised)
+    found = as_promised(clause, _named_errors(clause, process, unit, unit=unit), promised)
     if not is_bound(found):  # what is bound has its event when it is evaluated
         _note_bound(clause, unit, found, began)
     elif telemetry.is_followed() and (columns := unit.take_forms()):
@@ -291,10 +293,14 @@ def _note_bound(clause: Clause, unit: BoundUnit, found: ProcessingUnit, began: i
 
 
 def _named_errors(
-    clause: Clause, work: Callable[[], Result], unit: ProcessingUnit | None = None
+    clause: Clause,
+    work: Callable[..., Result],
+    *given: object,
+    unit: ProcessingUnit | None = None,
 ) -> Result:
+    """Return ``work(*given)``; errors name the clause, and the rows of the unit."""
     try:
-        return work()
+        return work(*given)
     except TesselError as error:
         if not (isinstance(unit, BoundUnit) and "object" in error.attributes):
             _name_unit(error.with_context(clause=clause.describe()), unit)
@@ -349,7 +355,7 @@ def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
     def bound(clause: Clause) -> Clause:
         if not isinstance(clause, Broadcasts):
             return clause
-        return _named_errors(clause, lambda: clause.bound(others))
+        return _named_errors(clause, clause.bound, others)
 
     return Stage(tuple(map(bound, stage.clauses)), stage.schemas)
 
@@ -361,7 +367,7 @@ def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int
     """
     clause = stage.clauses[0]
     assert isinstance(clause, Expands)
-    parts = _named_errors(stage.clauses[0], lambda: clause.parts(unit), unit)
+    parts = _named_errors(stage.clauses[0], clause.parts, unit, unit=unit)
     return [(Stage((part, *stage.clauses[1:]), stage.schemas), size) for part, size in parts]
 
 

@@ -185,6 +185,22 @@ class Bindings:
 
     # --- looking ----------------------------------------------------------------------------------
 
+    def can_filter(self, predicate: Expression) -> bool:
+        """Return whether an expression reads columns and is true or false of a row.
+
+        Raises
+        ------
+        TesselError
+            Where it does not fit the columns.
+        """
+
+        def found() -> bool:
+            kind = predicate.result_type(self.schema)
+            is_truth = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+            return is_truth and bool(predicate.columns())
+
+        return self._filters.get_or_make(predicate.digest, found)
+
     def are_stored(self, names: Iterable[str]) -> bool:
         """Return whether columns, as the next clause sees them, are stored and not computed."""
         return self._inlined.keys().isdisjoint(map(self.columns.__getitem__, names))
@@ -227,6 +243,7 @@ class Bindings:
     def _forget(self) -> None:
         self._next: LruCache[Hashable, Bindings] = LruCache(_MOST_MEMOS)
         self._needed: LruCache[Hashable, _Needed] = LruCache(_MOST_MEMOS)
+        self._filters: LruCache[Hashable, bool] = LruCache(_MOST_MEMOS)
         self.compiled: LruCache[Hashable, Any] = LruCache(_MOST_COMPILED)
 
     def _found_needed(self, names: tuple[str, ...], passed: tuple[Conjunct, ...]) -> _Needed:

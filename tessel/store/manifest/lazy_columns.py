@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.expression.schema import TableSchema
+from tessel.kernels.blocks import StoredBlocks
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedRange
 from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.lazy_rows import LazyRows
-from tessel.store.segment.stored_columns import StoredColumns
+from tessel.store.segment.stored_columns import StoredColumn, StoredColumns
 
 __all__ = ["GATHERED", "SPARSE", "LazyColumns", "forms_of", "plain_text"]
 
@@ -190,13 +191,8 @@ class LazyColumns:
         holders = [self.holders.get(name) for name in names]
         if not holders:
             return None
-        own: dict[int, list[int]] = {}
-        for place, holder in enumerate(holders):
-            if holder is not None:
-                own.setdefault(id(holder[0]), []).append(place)
-        found: StoredColumns | None = StoredColumns.nothing(low, high)
-        if own:
-            found = self._beside(holders, list(own.values()), low, high)
+        held = [holder for holder in holders if holder is not None]
+        found = self._beside(held, low, high) if held else StoredColumns.nothing(low, high)
         if found is not None and None in holders:
             pairs = zip(names, holders, strict=True)
             added = {
@@ -215,25 +211,36 @@ class LazyColumns:
         return found
 
     def _beside(
-        self,
-        holders: Sequence[tuple[PieceSource, int] | None],
-        pieces: Sequence[Sequence[int]],
-        low: int,
-        high: int,
+        self, holders: Sequence[tuple[PieceSource, int]], low: int, high: int
     ) -> StoredColumns | None:
-        """Return the columns that are stored, in their order, given their places by piece."""
-        parts: list[StoredColumns] = []
-        for places in pieces:
-            held = [holder for place in places if (holder := holders[place]) is not None]
-            part = self.lazy_rows(held[0][0]).stored([own for _, own in held], low, high)
-            if part is None:
-                return None
-            parts.append(part)
-        if len(parts) == 1:
-            return parts[0]
-        found = StoredColumns.beside(parts)
-        order = np.argsort([place for places in pieces for place in places])
-        return None if found is None else found.in_order(order.tolist())
+        """Return columns as stored; of whole row ranges they are a memo of the first segment."""
+
+        def found() -> tuple[tuple[StoredColumn, ...], StoredBlocks] | tuple[()]:
+            pieces: dict[int, list[int]] = {}
+            for place, (piece, _) in enumerate(holders):
+                pieces.setdefault(id(piece), []).append(place)
+            parts: list[StoredColumns] = []
+            for places in pieces.values():
+                rows = self.lazy_rows(holders[places[0]][0])
+                part = rows.stored([holders[place][1] for place in places], low, high)
+                if part is None:
+                    return ()
+                parts.append(part)
+            whole: StoredColumns | None = parts[0]
+            if len(parts) > 1:
+                order = np.argsort([place for places in pieces.values() for place in places])
+                whole = StoredColumns.beside(parts)
+                whole = whole and whole.in_order(order.tolist())
+            return (whole.columns, whole.blocks) if whole else ()
+
+        piece = holders[0][0]
+        first = self.lazy_rows(piece)
+        if first.is_mapped and high - low == piece.row_stop - piece.row_start:
+            key = "stored", *[(own.key, own.segment_row_start, column) for own, column in holders]
+            made = first.memo(key, found)
+        else:
+            made = found()
+        return StoredColumns(*made, first.memos) if made else None
 
 
 def forms_of(columns: Mapping[str, Any]) -> dict[str, str]:

@@ -370,32 +370,36 @@ class SelectedRows:
 
         Neighbouring pages of which the same is proved stay one range.
         """
-        if not cannot_raise(context.expression(), self.schema):
-            yield from ((part, UNKNOWN) for part in ranges)  # a row that fails has to be met
-            return
-        edges, proofs = self._page_proofs(context, names)
-        change = np.flatnonzero(np.diff(proofs)) + 1
-        begins = np.concatenate([[0], change, [len(proofs)]])
-        alike = proofs[begins[:-1]].tolist() if len(proofs) else []
-        for run, part in _cuts(ranges, edges[begins].tolist()):
-            if alike[run] != FALSE:
-                yield part, alike[run]
+        edges, proofs = self._proved_runs(context, names)
+        for run, part in _cuts(ranges, edges):
+            if proofs[run] != FALSE:
+                yield part, proofs[run]
+
+    def _proved_runs(
+        self, context: ExpressionContext, names: Sequence[str]
+    ) -> tuple[list[int], list[int]]:
+        """Return the edges of runs of pages, and TRUE, FALSE or UNKNOWN of each; see above."""
+
+        def proved() -> tuple[list[int], list[int]]:
+            if not cannot_raise(context.expression(), self.schema):
+                return [0, self._rows], [UNKNOWN]  # a row that fails has to be met
+            edges, proofs = self._page_proofs(context, names)
+            change = np.flatnonzero(np.diff(proofs)) + 1
+            begins = np.concatenate([[0], change, [len(proofs)]])
+            return edges[begins].tolist(), proofs[begins[:-1]].tolist() if len(proofs) else []
+
+        holders = [self._lazy.holders.get(name) for name in names]
+        first = holders[0] if holders else None
+        if first is None or any(each is None or each[0] is not first[0] for each in holders):
+            return proved()
+        held = [each[1] for each in holders if each]
+        key = "proofs", context.root, *held, *map(self.schema.type_of, names)
+        return self._lazy.lazy_rows(first[0]).memo(key, proved)
 
     def _page_proofs(
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         """Return page edges, and for each page TRUE, FALSE or UNKNOWN: what zone maps prove."""
-        holders = [self._lazy.holders.get(name) for name in names]
-        first = holders[0] if holders else None
-        if first is None or any(each is None or each[0] is not first[0] for each in holders):
-            return self._proved_pages(context, names)
-        held = [each[1] for each in holders if each]
-        key = "proofs", context.root, *held, *map(self.schema.type_of, names)
-        return self._lazy.lazy_rows(first[0]).memo(key, lambda: self._proved_pages(context, names))
-
-    def _proved_pages(
-        self, context: ExpressionContext, names: Sequence[str]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         from tessel.store.segment.page_statistics import PageStatistics
 
         zones = {name: zone for name in names if (zone := self._zone(name)) is not None}

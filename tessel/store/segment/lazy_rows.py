@@ -7,7 +7,7 @@ The bytes of other pages are never touched, and never fetched from an object sto
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from tessel.ecs.components import SegmentKey
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.lru_cache import LruCache
 from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.gather import SegmentRows, gather_columns
 from tessel.store.segment.opened import SegmentOpener
@@ -57,6 +58,16 @@ class LazyRows:
         self._nodes = nodes
         self._start = start
         self._stop = stop
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether all bytes are at hand, and stay where they are."""
+        return self._opener.views
+
+    @property
+    def memos(self) -> LruCache[Hashable, Any]:
+        """The memos of the segment."""
+        return self._segment.memos
 
     def memo(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return a memo of these rows: what ``make`` returned for the key; it must not be None.
