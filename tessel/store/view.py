@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
@@ -79,8 +80,6 @@ class SymbolView:
         How many rows it has.
     column_ids
         The id of each column.
-    metadata
-        What the writer attached to it.
     """
 
     def __init__(
@@ -92,12 +91,17 @@ class SymbolView:
         self.schema: TableSchema = state.schema
         self.row_count = state.rows
         self.column_ids: Mapping[str, int] = dict(state.column_ids)
-        self.metadata: dict[str, Any] = json.loads(json.dumps(dict(state.metadata)))
         self._repository = repository
         self._state = state
 
     def __repr__(self) -> str:
         return f"<SymbolView {self.name!r} version {self.version}: {self.row_count} rows>"
+
+    @cached
+    def metadata(self) -> dict[str, Any]:
+        """What the writer attached to it."""
+        found: dict[str, Any] = json.loads(json.dumps(dict(self._state.metadata)))
+        return found
 
     @property
     def segment_count(self) -> int:

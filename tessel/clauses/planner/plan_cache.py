@@ -102,25 +102,25 @@ class _Entry:
         The plan.
     asking
         What asks first; None where nothing is asked.
-    indexes
-        The symbols that were looked up for it, in the state that it was made for.
+    others
+        The other symbols that were looked up for it, in the state that it was made for.
     """
 
     def __init__(
         self,
         shape: _CachedPlan,
         asking: _CachedPlan | None,
-        indexes: Mapping[_Symbol, SegmentIndex],
+        others: Mapping[_Symbol, SegmentIndex],
     ) -> None:
         self._shape = shape
         self._asking = asking
-        self._indexes = indexes
+        self._others = others
         self._told: tuple[int | None, str] = (None, "")
         self._answer: _CachedPlan | None = None
 
     def holds(self, views: _Views) -> bool:
-        """Return whether all symbols are in the state that the plan was made for."""
-        return all(views(*symbol).index() is index for symbol, index in self._indexes.items())
+        """Return whether other symbols are in the state that the plan was made for."""
+        return all(views(*symbol).index() is index for symbol, index in self._others.items())
 
     def plan(self, views: _Views, anew: Callable[[], Plan]) -> Plan:
         """Return the plan; one is made anew where an answer must be found after all."""
@@ -206,8 +206,9 @@ def cached_plan(
         asking = None if question is None else _CachedPlan.of(question.plan, symbols)
         if shape is None or (question is not None and (asking is None or not asks)):
             return plan
-        indexes = {symbol: view.index() for symbol, view in found().items()}
-        entry = _Entry(shape, asking, indexes)
+        first = query.symbol, query.as_of  # whose index has this cache
+        others = {symbol: view.index() for symbol, view in found().items() if symbol != first}
+        entry = _Entry(shape, asking, others)
         plans.put(key, entry)
         return entry.plan(views, make) if question is None else entry.learning(plan, found())
 

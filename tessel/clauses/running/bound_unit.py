@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import TypeGuard
 
@@ -114,7 +114,7 @@ class BoundUnit(ProcessingUnit):
     @cached
     def pieces(self) -> tuple[Piece, ...]:
         """What is bound, done to the rows: pieces that are read now."""
-        return tuple(piece for batch in self.batches for piece in self._read(batch))
+        return tuple(itertools.chain(*map(self._read, self.batches)))
 
     @cached
     def num_rows(self) -> int:
@@ -367,21 +367,26 @@ class BoundUnit(ProcessingUnit):
             return None
         return [rows.values(inside).rename_columns(list(names)) for rows in narrowed]
 
-    def _read(self, batch: Batch) -> Iterator[Piece]:
+    def _read(self, batch: Batch) -> Sequence[Piece]:
         rows, left = batch.narrowed(self.ordinal)
-        touched = {name for each in left for name in columns_of(each)}
-        coded = {batch.columns[name] for name in self._coded if name in batch.columns} - touched
+        columns, coded = batch.columns, self._coded
+        if coded:
+            touched = {name for each in left for name in columns_of(each)}
+            coded = frozenset({columns[name] for name in coded if name in columns} - touched)
         pieces = [read_piece(rows, source, self._symbol, coded) for source in rows.pieces]
         unit = ProcessingUnit(self.ordinal, rows.schema, pieces)
-        own = list(batch.columns.values())
-        unused = iter(unused_after(left, own))
-        for run in runs_of(left):
-            unit = done(run, list(itertools.islice(unused, len(run))), unit)
+        own = list(columns.values())
+        if left:
+            unused = iter(unused_after(left, own))
+            for run in runs_of(left):
+                unit = done(run, list(itertools.islice(unused, len(run))), unit)
         if own != unit.schema.names:
             unit = unit.select(own)
-        names = {own: name for name, own in batch.columns.items() if name != own}
-        for piece in (unit.rename(names) if names else unit).pieces:
-            yield dataclasses.replace(piece, components=batch.components)
+        if own != list(columns):
+            unit = unit.rename({own: name for name, own in columns.items() if name != own})
+        if not batch.components:
+            return unit.pieces
+        return [dataclasses.replace(each, components=batch.components) for each in unit.pieces]
 
 
 def is_bound(unit: ProcessingUnit) -> TypeGuard[BoundUnit]:

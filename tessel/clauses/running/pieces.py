@@ -52,11 +52,9 @@ def _read_piece(
         except TesselError as error:
             error.with_context(segment=source.key.object)
             raise
-        facts.update(rows=table.num_rows, bytes=table.nbytes)
         if telemetry.is_followed():
-            facts.update(
-                columns=forms_of(dict(zip(table.column_names, table.columns, strict=True)))
-            )
+            forms = forms_of(dict(zip(table.column_names, table.columns, strict=True)))
+            facts.update(rows=table.num_rows, bytes=table.nbytes, columns=forms)
     return piece_of(source, table, symbol, planned)
 
 

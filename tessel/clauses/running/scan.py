@@ -37,10 +37,10 @@ from tessel.clauses.running.packing import (
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import (
-    bind_clause,
     needs_whole_rows,
     reduce_bound,
     run_bound,
+    run_clause,
     run_clauses,
 )
 from tessel.ecs import ProcessingUnit
@@ -224,7 +224,7 @@ class _Scan:
         """Run the clauses before one while the unit is not read; say how many have run."""
         done = 0
         while done < stop and is_bound(unit):
-            unit = bind_clause(self.stage.clauses[done], self.stage.schemas[done + 1], unit)
+            unit = run_clause(self.stage.clauses[done], self.stage.schemas[done + 1], unit)
             done += 1
         return unit, done
 

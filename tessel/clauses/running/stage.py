@@ -41,7 +41,6 @@ from tessel.expression.schema import TableSchema
 
 __all__ = [
     "begun_stage",
-    "bind_clause",
     "bound_stage",
     "carrying_clause",
     "combine_carries",
@@ -55,6 +54,7 @@ __all__ = [
     "reduce_bound",
     "run_between",
     "run_bound",
+    "run_clause",
     "run_clauses",
     "run_stage",
     "stages_of_parts",
@@ -95,7 +95,7 @@ def run_clauses(
     result = unit
     for at, clause in enumerate(clauses):
         try:
-            result = _processed(clause, schemas[at + 1], result, clause.process)
+            result = run_clause(clause, schemas[at + 1], result)
         except CancelledError:
             raise  # it is no answer of any row
         except TesselError as error:
@@ -105,7 +105,7 @@ def run_clauses(
             def run(start: int, stop: int, part: ProcessingUnit) -> ProcessingUnit:
                 for number in range(start, stop):
                     clause = clauses[number]
-                    part = _processed(clause, schemas[number + 1], part, clause.process)
+                    part = run_clause(clause, schemas[number + 1], part)
                 return part
 
             from tessel.clauses.running.first_errors import first_error
@@ -144,11 +144,6 @@ def needs_whole_rows(unit: ProcessingUnit, error: TesselError) -> TypeGuard[Boun
     return isinstance(unit, BoundUnit) and of_rows
 
 
-def bind_clause(clause: Clause, promised: TableSchema, unit: ProcessingUnit) -> ProcessingUnit:
-    """Run one clause on a unit that may be not read yet."""
-    return _processed(clause, promised, unit, clause.process)
-
-
 def reduce_bound(clause: Clause, promised: TableSchema, unit: BoundUnit) -> ProcessingUnit | None:
     """Let a clause that joins reduce a unit of several batches; None where each goes alone."""
     assert isinstance(clause, Joins)
@@ -180,7 +175,7 @@ def run_between(
     clause = carrying_clause(stage)
     for carry in (before, after):
         _check_carry(stage, carry)
-    unit = _processed(
+    unit = run_clause(
         stage.clauses[0],
         stage.schemas[1],
         unit,
@@ -237,12 +232,14 @@ def _check_carry(stage: Stage, carry: pa.Table) -> None:
         )
 
 
-def _processed(
+def run_clause(
     clause: Clause,
     promised: TableSchema,
     unit: ProcessingUnit,
-    process: Callable[[ProcessingUnit], ProcessingUnit],
+    process: Callable[[ProcessingUnit], ProcessingUnit] | None = None,
 ) -> ProcessingUnit:
+    """Run one clause on a unit, by ``process`` in place of its own; the unit may be not read."""
+    process = process or clause.process
     check_cancelled()
     if is_bound(unit):
         return _bound(clause, promised, unit.by_clause(clause.name), process)
