@@ -261,8 +261,7 @@ class PartialAggregation(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return keys and states."""
-        _grouped_schema(self.keys, self.aggregates, input_schema)
-        return TableSchema(self._shape(input_schema).schema)
+        return self._shape(input_schema).table_schema
 
     def joins(self) -> bool:
         """Return whether states do not grow with the rows."""
@@ -271,7 +270,12 @@ class PartialAggregation(Clause):
         )
 
     def _shape(self, schema: TableSchema) -> GroupShape:
-        return GroupShape(self.keys, self.aggregates, schema)
+        """Return what is grouped; all tasks of a plan see one schema, whose shape is a memo."""
+        found: GroupShape | None = self.__dict__.get("_last")
+        if found is None or found.source is not schema:
+            _grouped_schema(self.keys, self.aggregates, schema)
+            found = self.__dict__["_last"] = GroupShape(self.keys, self.aggregates, schema)
+        return found
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit: as it is stored, where it is not read and its columns allow it."""

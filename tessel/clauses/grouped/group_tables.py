@@ -60,6 +60,11 @@ class GroupShape:
         keys = [pa.field(key, plain_type(self.source.type_of(key))) for key in self.keys]
         return pa.schema([*keys, *self.plan.fields()])
 
+    @cached
+    def table_schema(self) -> TableSchema:
+        """That of a partial table, which has no index."""
+        return TableSchema(self.schema)
+
     def of_states(self, keys: Sequence[pa.Array], states: States) -> pa.Table:
         """Return a partial table; keys are one array a column, one value a group."""
         return pa.Table.from_arrays([*keys, *self.plan.arrays(states)], schema=self.schema)
