@@ -8,7 +8,6 @@ buckets followed by :class:`OrderGroups`.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
@@ -34,20 +33,15 @@ from tessel.clauses.grouped.group_tables import (
     complete_table,
     parts_to_reduce,
 )
-from tessel.clauses.grouped.grouping import (
-    check_key_type,
-    group_codes,
-    order_of_groups,
-    order_of_keys,
-)
+from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_of_keys
 from tessel.clauses.grouped.kernel_reductions import all_reducible
+from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import scanned_groups
-from tessel.clauses.grouped.stored_groups import StoredParts
-from tessel.clauses.grouped.stored_merging import StoredMerge
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.running.reduced import ReducedUnit, groups_of
 from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.values import plain_type
@@ -142,7 +136,7 @@ class Aggregation(AggregatingClause):
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
-        """Aggregate one bucket of which not all can be held; see :func:`aggregate_pieces`."""
+        """Aggregate one bucket of which not all can be held; see :func:`aggregate_rows`."""
         keys = stored_names(self.keys)
         outputs = self.aggregates
         if POSITION in schema:
@@ -153,10 +147,10 @@ class Aggregation(AggregatingClause):
             yield self.process(ProcessingUnit(0, schema, pieces))
             return
         with workspace_of(units) as workspace:
-            from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
+            from tessel.clauses.grouped.ordered_aggregation import aggregate_rows
 
             tables = (unit.table for unit in units)
-            found = aggregate_pieces(tables, schema, keys, outputs, workspace)
+            found = aggregate_rows(tables, schema, keys, outputs, workspace)
             yield from units_of_tables((table.select(names) for table in found), None)
 
 
@@ -284,10 +278,9 @@ class PartialAggregation(Clause):
             return found
         if is_bound(unit):
             unit = unit.as_codes(self.coded_keys)
-        parts = parts_to_reduce(unit.table_as_read)
         shape = self._shape(unit.schema)
-        tables = [self._partial(part, shape) for part in parts]
-        return unit.replace(tables[0] if len(tables) == 1 else pa.concat_tables(tables))
+        groups = [self._partial(part, shape) for part in parts_to_reduce(unit.table_as_read)]
+        return ReducedUnit.of(unit, self.output_schema(unit.schema), groups)
 
     @property
     def coded_keys(self) -> frozenset[str]:
@@ -300,22 +293,20 @@ class PartialAggregation(Clause):
             return None
         return unit.reduced_by(self._reduced, self.output_schema)
 
-    def _reduced(self, rows: Sequence[Batch]) -> StoredParts | None:
+    def _reduced(self, rows: Sequence[Batch]) -> list[PartialGroups] | None:
         shape = self._shape(rows[0].schema)
         return scanned_groups(
             rows, shape, drop_missing=self.drop_missing, by_appearance=not self.sort
         )
 
-    def _partial(self, table: pa.Table, shape: GroupShape) -> pa.Table:
+    def _partial(self, table: pa.Table, shape: GroupShape) -> PartialGroups:
         if not self.keys:
-            codes, groups, keys = np.zeros(table.num_rows, np.int64), 1, []
-        else:
-            columns = [table.column(key) for key in self.keys]
-            found = group_codes(columns, drop_missing=self.drop_missing)
-            if found.rows is not None:
-                table = table.take(arrow_array(found.rows))
-            codes, groups, keys = found.codes, len(found.first_row), list(found.keys)
-        return shape.of_rows(table, codes, groups, keys)
+            return PartialGroups.of_rows(shape, table, np.zeros(table.num_rows, np.int64), 1, [])
+        columns = [table.column(key) for key in self.keys]
+        found = group_codes(columns, drop_missing=self.drop_missing)
+        if found.rows is not None:
+            table = table.take(arrow_array(found.rows))
+        return PartialGroups.of_rows(shape, table, found.codes, len(found), found.keys)
 
 
 @register
@@ -360,92 +351,59 @@ class MergeAggregation(Clause):
         from tessel.clauses.index_values import with_times_of_index
 
         shape = GroupShape(self.keys, self.aggregates, self.source)
-        merged = shape.finished(unit.table)
-        if self.sort and self.keys:
-            order = order_of_groups([merged.column(key) for key in self.keys])
-            merged = merged.take(arrow_array(order))
-        result = unit.replace(merged, index=self.index)
+        groups = joined_groups(groups_of(unit, shape))
+        result = unit.replace(groups.finished(sort=self.sort), index=self.index)
         return result if self.index is None else with_times_of_index(result)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Merge partials as they come, within the byte budget."""
-        by_position = bool(self.keys) and not self.sort
-        shape = GroupShape(self.keys, self.aggregates, self.source)
-        held = schema.with_column(POSITION, pa.int64()) if by_position else schema
         with workspace_of(units) as workspace:
-            if self.index is not None:
-                merging = self._along_time(units, shape, schema, workspace)
-                yield from units_of_tables(self._named(merging), self.index, workspace)
-                return
-            yield from self._together(units, shape, held, workspace)
+            shape = GroupShape(self.keys, self.aggregates, self.source)
+            parts = (part for unit in units for part in groups_of(unit, shape))
+            merging = self._together if self.index is None else self._along_time
+            tables = self._named(merging(parts, shape, workspace))
+            yield from units_of_tables(tables, self.index, workspace)
 
     def _together(
-        self,
-        units: Iterable[ProcessingUnit],
-        shape: GroupShape,
-        held: TableSchema,
-        workspace: Workspace,
-    ) -> Iterator[ProcessingUnit]:
+        self, parts: Iterable[PartialGroups], shape: GroupShape, workspace: Workspace
+    ) -> Iterator[pa.Table]:
         """Merge all partials, and give the groups when the last has come."""
-        by_position = POSITION in held
-        with (
-            StoredMerge(workspace.account, sort=self.sort) as stored,
-            GroupMerge(shape, held.arrow, workspace, beyond=_aggregate_states) as groups,
-        ):
-            row = 0
-            for table in stored.left_of(units):
-                if by_position:
-                    place = arrow_array(np.arange(row, row + table.num_rows, dtype=np.int64))
-                    table = table.append_column(POSITION, place)
-                row += table.num_rows
-                groups.add(table)
-            tables = self._ordered(groups, workspace)
-            if stored.has_groups:
-                tables = stored.finished()
-            yield from units_of_tables(self._named(tables), self.index, workspace)
+        positions = bool(self.keys) and not self.sort
+        with GroupMerge(shape, workspace, sort=self.sort, positions=positions) as groups:
+            for part in parts:
+                groups.add(part)
+            yield from groups.ordered()
 
     def _along_time(
-        self,
-        units: Iterable[ProcessingUnit],
-        shape: GroupShape,
-        schema: TableSchema,
-        workspace: Workspace,
+        self, parts: Iterable[PartialGroups], shape: GroupShape, workspace: Workspace
     ) -> Iterator[pa.Table]:
         """Merge partials of which the first key never goes back; give groups when all are full.
 
         Rows of the last time may be followed by more of it; those of times before it are complete.
         """
-        times, last = self.keys[0], 0
         with contextlib.ExitStack() as stack:
-            groups: GroupMerge | None = None
-            for unit in units:
-                table = unit.table
-                if not table.num_rows:
+            groups = stack.enter_context(GroupMerge(shape, workspace, sort=self.sort))
+            last: PartialGroups | None = None
+            for part in parts:
+                if not part.num_rows:
                     continue
-                if groups is not None and groups.is_full(table.nbytes):
-                    more = index_integers(table.column(times), times)
-                    same = int(np.searchsorted(more, last, side="right"))
-                    if same < table.num_rows:
-                        groups.add_last(table.slice(0, same))
-                        table = table.slice(same)
-                        yield from self._ordered(groups, workspace)
+                if last is not None and groups.is_full(part.nbytes):
+                    ends = self._times(last.take(np.array([last.num_rows - 1])))
+                    same = int(np.searchsorted(self._times(part), ends[0], side="right"))
+                    if same < part.num_rows:
+                        groups.add_last(part.take(np.arange(same)))
+                        part = part.take(np.arange(same, part.num_rows))
+                        yield from groups.ordered()
                         stack.close()
-                        groups = None
-                if groups is None:
-                    groups = stack.enter_context(
-                        GroupMerge(shape, schema.arrow, workspace, beyond=_aggregate_states)
-                    )
-                if table.num_rows:
-                    groups.add(table)
-                    end = table.column(times).slice(table.num_rows - 1)
-                    last = int(index_integers(end, times)[0])
-            if groups is None:
-                groups = stack.enter_context(
-                    GroupMerge(shape, schema.arrow, workspace, beyond=_aggregate_states)
-                )
-            yield from self._ordered(groups, workspace)
+                        groups = stack.enter_context(GroupMerge(shape, workspace, sort=self.sort))
+                groups.add(part)
+                last = part
+            yield from groups.ordered()
+
+    def _times(self, groups: PartialGroups) -> np.ndarray:
+        return index_integers(pa.chunked_array(groups.key_values()[:1]), self.keys[0])
 
     def _named(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Let errors name the clause; nothing of the stages before runs any more."""
@@ -454,40 +412,3 @@ class MergeAggregation(Clause):
         except TesselError as error:
             error.with_context(clause=self.describe())
             raise
-
-    def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
-        """Give the groups of all buckets by key, or in order of first appearance."""
-        names = [*self.keys, *(each.output for each in self.aggregates)]
-        tables = groups.finished()
-        if not groups.spilled:
-            (table,) = tables
-            table = table.select(names)
-            if self.sort and self.keys:
-                order = order_of_groups([table.column(key) for key in self.keys])
-                table = table.take(arrow_array(order))
-            yield table
-            return
-        first = next(tables)
-        if not self.keys:
-            yield first.select(names)  # one group
-            return
-        from tessel.clauses.ordering import Ordering
-        from tessel.clauses.spill.sorting import ExternalSort
-
-        # Of times that never go back, that of appearance is the order of the keys.
-        by_keys = self.sort or self.index is not None
-        by = self.keys if by_keys else (POSITION,)
-        ordering = Ordering(by, (False,) * len(by))
-        with ExternalSort(ordering, first.schema, workspace) as rows:
-            for table in itertools.chain([first], tables):
-                rows.add(table)
-            for table in rows.sorted():
-                yield table.select(names)
-
-
-def _aggregate_states(
-    tables: Iterable[pa.Table], shape: GroupShape, workspace: Workspace
-) -> Iterator[pa.Table]:
-    from tessel.clauses.grouped.ordered_aggregation import aggregate_states
-
-    return aggregate_states(tables, shape, workspace)

@@ -34,7 +34,6 @@ __all__ = [
     "Limits",
     "Narrows",
     "Proves",
-    "Reduced",
     "Settles",
     "has_capability",
 ]
@@ -115,18 +114,6 @@ class Joins(Protocol):
         None where the batches must be read, or where reducing them together gives no fewer rows
         than reducing each alone.
         """
-
-
-class Reduced(Protocol):
-    """The result of a reduction, of which a table is made when it is asked for."""
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the table."""
-
-    @property
-    def table(self) -> pa.Table:
-        """The table."""
 
 
 @runtime_checkable

@@ -22,10 +22,10 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
-from tessel.clauses.grouped.group_states import States
 from tessel.clauses.grouped.group_tables import GroupShape, complete_table, parts_to_reduce
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.kernel_reductions import all_reducible
+from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import reduced_slices
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.head import Head
@@ -33,6 +33,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.select import Select
 from tessel.clauses.structures import (
     StructuredUnits,
@@ -358,27 +359,22 @@ class PartialResample(_Resampling):
             return None
         return unit.reduced_by(self._reduced_rows, self.output_schema)
 
-    def _reduced_rows(self, rows: Sequence[Batch]) -> pa.Table | None:
+    def _reduced_rows(self, rows: Sequence[Batch]) -> list[PartialGroups] | None:
         if not self._reducible:
             return None
         schema = rows[0].schema
         bucketer, shape = self.bucketer(schema), self._shape(schema)
-        if self.by:
-            tables = reduced_slices(rows, lambda each: self._by_keys(each, bucketer, shape))
-            return pa.concat_tables(tables) if tables else None
-        found = scanned_runs(rows, bucketer, shape.plan)
-        return None if found is None else self._partial(shape, found[0], [], found[1])
 
-    def _by_keys(self, rows: Batch, bucketer: Bucketer, shape: GroupShape) -> pa.Table | None:
-        from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
+        def labels(numbers: np.ndarray) -> pa.Array:
+            return self.labels(numbers, schema)
 
-        found = scanned_keyed_runs(rows, bucketer, shape, drop_missing=self.drop_missing)
-        return None if found is None else self._partial(shape, *found)
+        def reduced(each: Batch) -> list[PartialGroups] | None:
+            return scanned_runs(each, bucketer, labels, shape, drop_missing=self.drop_missing)
 
-    def _partial(
-        self, shape: GroupShape, numbers: np.ndarray, by: Sequence[pa.Array], states: States
-    ) -> pa.Table:
-        return shape.of_states([self.labels(numbers, shape.source), *by], states)
+        found = [part for parts in reduced_slices(rows, reduced) or [] for part in parts]
+        if not found:
+            return None
+        return found if self.by else [joined_groups(found)]
 
     def _shape(self, schema: TableSchema) -> GroupShape:
         return GroupShape((str(schema.index), *stored_names(self.by)), self.aggregates, schema)
@@ -396,18 +392,15 @@ class PartialResample(_Resampling):
         found = self.reduced(unit)
         if found is not None:
             return found
-        name = unit.schema.index
-        assert name is not None
         table, times, shape = unit.table, index_integers(unit), self._shape(unit.schema)
-        parts, start = [], 0
+        groups, start = list[PartialGroups](), 0
         for part in parts_to_reduce(table):
             own = times[start : start + len(part)]
-            parts.append(self._reduced(part, own, shape))
+            groups.append(self._reduced(part, own, shape))
             start += len(part)
-        partial = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
-        return unit.replace(partial, index=name)
+        return ReducedUnit.of(unit, self.output_schema(unit.schema), groups)
 
-    def _reduced(self, table: pa.Table, times: np.ndarray, shape: GroupShape) -> pa.Table:
+    def _reduced(self, table: pa.Table, times: np.ndarray, shape: GroupShape) -> PartialGroups:
         numbers, starts = bucket_runs(self.bucketer(shape.source), times)
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
         keys = []
@@ -419,4 +412,4 @@ class PartialResample(_Resampling):
             codes, keys = found.codes, found.keys[1:]
             numbers = numbers[numpy_array(found.keys[0])]
         labels = self.labels(numbers, shape.source)
-        return shape.of_rows(table, codes, len(numbers), [labels, *keys])
+        return PartialGroups.of_rows(shape, table, codes, len(numbers), [labels, *keys])

@@ -126,7 +126,8 @@ def _finished(
 ) -> pa.Array:
     """Finish states where they lie."""
     held = ReductionSet(aggregate.reductions_of(kind))
-    states = held.merge(held.of_table(columns), codes, groups)
+    units = [held.of_columns(arrays) for arrays in zip(*(c.chunks for c in columns), strict=True)]
+    states = held.merge(units, codes, groups)
     return aggregate.of_reductions(held.results(states), kind)
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.clauses.grouped import stored_merging
-from tessel.clauses.grouped.stored_groups import cut_by_number
+from tessel.clauses.grouped import group_merging
+from tessel.clauses.grouped.partial_groups import cut_by_number
 from tessel.options import options
 from tests.clauses.helpers import answer, stored
 
@@ -75,8 +75,8 @@ def test_answers_are_those_of_one_segment(
     query = Q.groupby(*keys, sort=sort).agg(**{name: _AGGREGATES[name] for name in names})
     whole = stored(table, rows=10_000).read("x", query=query).to_arrow()
     with pytest.MonkeyPatch.context() as patch, options(live_bytes=budget, workers=1):
-        patch.setattr("tessel.clauses.grouped.stored_groups._RANGE_BITS", bits)
-        patch.setattr(stored_merging, "_RANGES_IN_LIMIT", 64)
+        patch.setattr("tessel.clauses.grouped.partial_groups._RANGE_BITS", bits)
+        patch.setattr(group_merging, "_RANGES_IN_LIMIT", 64)
         assert answer(stored(table, rows=cut), query).equals(whole)
 
 
@@ -92,7 +92,7 @@ def test_groups_that_fit_are_joined_without_a_table_of_states(
             ranges += 1
             yield own
 
-    monkeypatch.setattr(stored_merging, "cut_by_number", counted)
+    monkeypatch.setattr(group_merging, "cut_by_number", counted)
     random = np.random.default_rng(5)
     table = pa.table({"a": random.integers(0, 4_000, 20_000) * spread, "n": np.arange(20_000)})
     query = Q.groupby("a").agg(s=("n", "sum"))

@@ -24,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.values import plain
 from tessel.errors import AggregateError, shown
 from tessel.lazy import dataclass
 
@@ -201,22 +200,6 @@ class MergeableAggregate(Aggregate):
         IntegerOverflowError
             When an exact integer result does not fit its type; names aggregate and column.
         """
-
-    def finish_merged(
-        self,
-        states: Sequence[Values],
-        codes: Codes,
-        groups: int,
-        value_type: pa.DataType,
-        column: str | None = None,
-    ) -> pa.Array:
-        """Return what :meth:`finish` answers for the states that :meth:`merge` makes.
-
-        By default by way of them. States as large as the values of a group need not be written
-        again for it.
-        """
-        merged = self.merge(states, codes, groups, value_type)
-        return self.finish([plain(state) for state in merged], value_type, column)
 
     def compute(
         self, values: Values, codes: Codes, groups: int, column: str | None = None

@@ -80,7 +80,7 @@ class FromReductions(MergeableAggregate):
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
         held = ReductionSet(self.reductions_of(value_type))
-        return held.arrays(held.merge(held.of_table(states), codes, groups))
+        return held.arrays(held.merge([held.of_columns(states)], codes, groups))
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None

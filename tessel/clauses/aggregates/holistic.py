@@ -38,7 +38,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction
-from tessel.clauses.values import plain, plain_type, ranks, raw_values
+from tessel.clauses.values import plain_type, ranks, raw_values
 from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.lazy import dataclass
 
@@ -47,7 +47,6 @@ __all__ = [
     "HeldValues",
     "HolisticAggregate",
     "Values",
-    "are_only_values",
     "ordered_runs",
     "values_of_state",
 ]
@@ -275,6 +274,9 @@ class Values(Reduction):
     def state(self, arrays: Sequence[pa.Array]) -> HeldValues:  # noqa: D102
         return self.of_groups(_taken_apart(arrays, self._kind))
 
+    def compacted(self, state: HeldValues) -> HeldValues:  # noqa: D102
+        return self.state(self.arrays(state))
+
 
 class HolisticAggregate(FromReductions):
     """An aggregate of all values of a group, whatever their order in the table.
@@ -304,52 +306,38 @@ class HolisticAggregate(FromReductions):
         return results[0] if len(results) == 1 else pa.concat_arrays(results)
 
 
-def are_only_values(columns: Sequence[Any]) -> bool:
-    """Return whether columns of :class:`Values` list integers, without how often they occur."""
-    return bool(columns[0].type == _STATE[0].type and columns[1].null_count == len(columns[1]))
-
-
-def values_of_state(
-    columns: Sequence[Any], value_type: pa.DataType, rows: int
-) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
-    """Give all values of some states as often as they occur, and the state of each.
+def values_of_state(state: HeldValues, rows: int) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
+    """Give all values of groups as often as they occur, and the group of each.
 
     Parameters
     ----------
-    columns
-        Those of :class:`Values`.
-    value_type
-        Type of the aggregated column.
+    state
+        The values.
     rows
         How many values to give at a time.
     """
-    held = _taken_apart([plain(column) for column in columns], plain_type(value_type))
-    runs = held.runs
-    owners = np.repeat(np.arange(len(runs.starts) - 1), np.diff(runs.starts))
-    ends = np.arange(1, len(owners) + 1) if runs.times is None else np.cumsum(runs.times)
-    total = int(ends[-1]) if len(ends) else 0
-    for start in range(0, total, rows):
-        places = np.searchsorted(ends, np.arange(start, min(start + rows, total)), side="right")
-        yield held.values(runs.numbers[places]), owners[places]
+    for held, groups in state.parts:
+        runs = held.runs
+        owners = np.repeat(groups, np.diff(runs.starts))
+        ends = np.arange(1, len(owners) + 1) if runs.times is None else np.cumsum(runs.times)
+        total = int(ends[-1]) if len(ends) else 0
+        for start in range(0, total, rows):
+            places = np.searchsorted(ends, np.arange(start, min(start + rows, total)), side="right")
+            yield held.values(runs.numbers[places]), owners[places]
 
 
 def ordered_runs(
-    columns: Sequence[Any], value_type: pa.DataType
+    state: HeldValues,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64] | None]]:
-    """Give for each state its values as integers in order, and how often each occurs.
+    """Give the values of each group of each part as integers in order, and how often each occurs.
 
-    Parameters
-    ----------
-    columns
-        Those of :class:`Values`.
-    value_type
-        Type of the aggregated column, one whose values have integers.
+    The type of the values is one that has integers.
     """
-    held = _taken_apart([plain(column) for column in columns], plain_type(value_type))
-    runs = replace(held.runs, numbers=held.of_places(BITS).copy())
-    runs = runs.ordered() if runs.times is None else runs.compact()
-    for start, end in itertools.pairwise(runs.starts.tolist()):
-        yield runs.numbers[start:end], None if runs.times is None else runs.times[start:end]
+    for held, _ in state.parts:
+        runs = replace(held.runs, numbers=held.of_places(BITS).copy())
+        runs = runs.ordered() if runs.times is None else runs.compact()
+        for start, end in itertools.pairwise(runs.starts.tolist()):
+            yield runs.numbers[start:end], None if runs.times is None else runs.times[start:end]
 
 
 def _taken_apart(columns: Sequence[pa.Array], kind: pa.DataType) -> GroupValues:

@@ -152,6 +152,10 @@ class Reduction(ABC):
         """Return what aggregates are given of a state."""
         return state
 
+    def compacted(self, state: Any) -> Any:
+        """Return a state with what grows with the rows written together."""
+        return state
+
 
 def reduction_of(which: str, kinds: Sequence[pa.DataType]) -> Reduction:
     """Return the reduction of a name.
@@ -213,11 +217,9 @@ class ReductionSet(Generic[_Key]):
             for key, each in self.reductions.items()
         }
 
-    def of_table(self, columns: Sequence[Any]) -> list[dict[_Key, Any]]:
-        """Return the states in chunked columns, one part a chunk and at least one."""
-        table = pa.Table.from_arrays(list(columns), [str(at) for at in range(len(columns))])
-        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-        return [self.of_columns(batch.columns) for batch in batches]
+    def compacted(self, states: Mapping[_Key, Any]) -> dict[_Key, Any]:
+        """Return states with what grows with the rows written together."""
+        return {key: each.compacted(states[key]) for key, each in self.reductions.items()}
 
 
 class _Count(Reduction):

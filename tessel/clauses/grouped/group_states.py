@@ -123,10 +123,6 @@ class StatePlan(ReductionSet[StateKey]):
         once = {id(line): int(line.nbytes) for line in lines}  # counts are of several
         return sum(once.values())
 
-    def columns(self, table: pa.Table, key: StateKey) -> list[Any]:
-        """Return the columns of one of the states in a table."""
-        return [table.column(name) for name in self.names(key)]
-
     def names(self, key: StateKey) -> list[str]:
         """Return the names of the columns of one of the states."""
         inputs, which = key

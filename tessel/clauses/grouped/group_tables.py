@@ -1,8 +1,7 @@
-"""Tables of groups: the arithmetic that groupby and resample share, on one table at a time.
+"""Tables of groups: what is grouped and how, partial tables, and tables of whole groups.
 
 A *partial* table has one row a group of one unit: the key columns, then the states of the
-aggregates (:class:`~tessel.clauses.grouped.group_states.StatePlan`). Partials of several units,
-stacked in plan order, merge into one table of groups.
+aggregates (:class:`~tessel.clauses.grouped.group_states.StatePlan`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
 from tessel.cached import cached
 from tessel.clauses.grouped.group_states import StatePlan, States
 from tessel.clauses.grouped.grouping import group_codes
@@ -22,7 +20,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import current
 
-__all__ = ["POSITION", "GroupShape", "complete_table", "parts_to_reduce"]
+__all__ = ["POSITION", "GroupShape", "complete_table", "grouped", "parts_to_reduce"]
 
 _LEAST_ROWS_REDUCED = 1 << 16
 _BUDGET_A_ROW = 1024
@@ -69,57 +67,6 @@ class GroupShape:
         """Return a partial table; keys are one array a column, one value a group."""
         return pa.Table.from_arrays([*keys, *self.plan.arrays(states)], schema=self.schema)
 
-    def of_rows(
-        self, table: pa.Table, codes: np.ndarray, groups: int, keys: Sequence[pa.Array]
-    ) -> pa.Table:
-        """Reduce a table to one row a group.
-
-        Parameters
-        ----------
-        table
-            Rows in order; only the aggregated columns are read.
-        codes
-            Group of each row, int64, shape (rows,).
-        groups
-            Number of groups.
-        keys
-            One array a key column, one value a group.
-        """
-        names = dict.fromkeys(name for each in self.aggregates for name in each.inputs)
-        columns = {name: table.column(name) for name in names}
-        return self.of_states(keys, self.plan.of_rows(columns, codes, groups))
-
-    def merged(self, table: pa.Table) -> pa.Table:
-        """Merge stacked partial tables into one: one row a group, in order of first appearance.
-
-        A column :data:`POSITION` holds that of the first row of each group afterwards.
-        """
-        keys, states, first_row = self._merged(table)
-        return _with_positions(self.of_states(keys, states), table, first_row)
-
-    def finished(self, table: pa.Table) -> pa.Table:
-        """Return the results of stacked partial tables: keys and outputs, as :meth:`merged`.
-
-        Raises
-        ------
-        IntegerOverflowError
-            Where a result does not fit its type.
-        """
-        keys, states, first_row = self._merged(table)
-        columns = dict(zip(self.keys, keys, strict=True)) | self.plan.finish(states)
-        return _with_positions(pa.table(columns), table, first_row)
-
-    def _merged(self, table: pa.Table) -> tuple[list[pa.Array], States, np.ndarray]:
-        codes, groups, keys, first_row = _codes(table, self.keys)
-        states = self.plan.of_table(table.select(self.schema.names[len(self.keys) :]).columns)
-        return keys, self.plan.merge(states, codes, groups), first_row
-
-
-def _with_positions(found: pa.Table, table: pa.Table, first_row: np.ndarray) -> pa.Table:
-    if POSITION not in table.column_names:
-        return found
-    return found.append_column(POSITION, table.column(POSITION).take(arrow_array(first_row)))
-
 
 def parts_to_reduce(table: pa.Table) -> list[pa.Table]:
     """Return a table in parts that are reduced one after another, for the memory that takes.
@@ -144,20 +91,23 @@ def complete_table(
     first_row
         Row of ``table`` at which each group first appears, int64, shape (groups,).
     """
-    codes, groups, keys, first_row = _codes(table, key_names)
+    codes, keys, first_row = grouped(table, key_names)
     results = []
     for each in aggregates:
         values = each.values({name: table.column(name) for name in each.inputs})
-        results.append(each.aggregate.compute(values, codes, groups, each.column))
+        results.append(each.aggregate.compute(values, codes, len(first_row), each.column))
     fields = [*key_names, *(each.output for each in aggregates)]
     return pa.Table.from_arrays([*keys, *results], names=fields), first_row
 
 
-def _codes(
+def grouped(
     table: pa.Table, key_names: Sequence[str]
-) -> tuple[np.ndarray, int, list[pa.Array], np.ndarray]:
-    if not key_names:  # one group of everything, also of nothing
-        return np.zeros(table.num_rows, np.int64), 1, [], np.zeros(1, np.int64)
-    columns = [table.column(name) for name in key_names]
-    found = group_codes(columns, drop_missing=False)
-    return found.codes, len(found.first_row), list(found.keys), found.first_row
+) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
+    """Return the group of each row, the keys of the groups, and where each appears first.
+
+    Without keys there is one group of everything, also of nothing.
+    """
+    if not key_names:
+        return np.zeros(table.num_rows, np.int64), [], np.zeros(1, np.int64)
+    found = group_codes([table.column(name) for name in key_names], drop_missing=False)
+    return found.codes, found.keys, found.first_row

@@ -13,23 +13,28 @@ found here join them as partials of an aggregate ``first``, of which there is on
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import FromOrder, has_compact_state
-from tessel.clauses.aggregates.holistic import values_of_state
+from tessel.clauses.aggregates.base import FromOrder
+from tessel.clauses.aggregates.holistic import (
+    GroupValues,
+    HolisticAggregate,
+    Values,
+    values_of_state,
+)
 from tessel.clauses.aggregates.kernels.value_runs import has_integers
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge
-from tessel.clauses.grouped.group_states import StatePlan
-from tessel.clauses.grouped.group_tables import POSITION, GroupShape
-from tessel.clauses.grouped.grouping import group_codes, missing_rows
+from tessel.clauses.grouped.group_states import StateKey, StatePlan, States
+from tessel.clauses.grouped.group_tables import GroupShape, grouped
+from tessel.clauses.grouped.numbered_keys import numbered_keys
+from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.grouped.value_ranges import ValueRanges
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
@@ -38,15 +43,16 @@ from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import plain, plain_type
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
-__all__ = ["aggregate_pieces", "aggregate_states"]
+__all__ = ["aggregate_rows", "aggregate_states"]
 
 _VALUE = "__tessel_value"
 _Intake = ExternalSort | ValueRanges
 _ROWS_AT_A_TIME = 1 << 16
 
 
-def aggregate_pieces(
+def aggregate_rows(
     tables: Iterable[pa.Table],
     schema: TableSchema,
     keys: tuple[str, ...],
@@ -71,18 +77,30 @@ def aggregate_pieces(
     iterator of pyarrow.Table
         Keys and outputs; each group in one row of one table, in no order.
     """
-    yield from _reduced(tables, _Pieces(schema, keys, tuple(aggregates), workspace), workspace)
+    held = [
+        each if each.aggregate.mergeable else replace(each, aggregate=_AllValues())
+        for each in aggregates
+    ]
+    shape = GroupShape(keys, tuple(held), schema)
+
+    def reduced() -> Iterator[PartialGroups]:
+        for table in tables:
+            codes, groups, first_row = grouped(table, keys)
+            yield PartialGroups.of_rows(shape, table, codes, len(first_row), groups)
+
+    pieces = _Pieces(shape, aggregates, workspace, are_many=False)
+    yield from pieces.aggregated(reduced())
 
 
 def aggregate_states(
-    tables: Iterable[pa.Table], shape: GroupShape, workspace: Workspace
+    parts: Iterable[PartialGroups], shape: GroupShape, workspace: Workspace
 ) -> Iterator[pa.Table]:
     """Finish groups by their states, of which those that hold values are more than may be held.
 
     Parameters
     ----------
-    tables
-        Partial tables; a column :data:`POSITION` is handed on.
+    parts
+        The groups; where they have positions, so have the tables.
     shape
         What is grouped.
     workspace
@@ -93,93 +111,134 @@ def aggregate_states(
     iterator of pyarrow.Table
         Keys and outputs; each group in one row of one table, in no order.
     """
-    waiting = iter(tables)
-    first = next(waiting)
-    pieces = _StatePieces(shape, POSITION in first.column_names, workspace)
-    yield from _reduced(itertools.chain([first], waiting), pieces, workspace)
+    pieces = _Pieces(shape, shape.aggregates, workspace, are_many=True)
+    yield from pieces.aggregated(parts)
 
 
-def _reduced(
-    tables: Iterable[pa.Table], found: _Pieces, workspace: Workspace
-) -> Iterator[pa.Table]:
-    with contextlib.ExitStack() as stack:
-        groups = stack.enter_context(GroupMerge(found.shape, found.shape.schema, workspace))
-        intakes: dict[str, _Intake] = {}
-        for column in found.columns:
-            intakes[column] = found.intake(column)
-            stack.callback(intakes[column].close)
-        for table in tables:
-            groups.add(found.partials(table))
-            for column, intake in intakes.items():
-                found.take_in(table, column, intake)
-        for column, intake in intakes.items():
-            for part in found.results(column, intake):
-                groups.add(part)
-            intake.close()
-        for table in groups.finished():
-            yield found.completed(table)
+@dataclass(frozen=True)
+class _AllValues(HolisticAggregate):
+    """Stands for an aggregate that is no mergeable one: its state is all values."""
+
+    name: ClassVar[str] = "all_values"
+
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:
+        return value_type
+
+    def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:
+        raise NotImplementedError  # results are those of the aggregate that it stands for
 
 
 class _Pieces:
-    """What is computed how: which aggregates merge, and which read values in order."""
+    """What is computed how: which states merge, and which aggregates read values in order.
+
+    Parameters
+    ----------
+    given
+        The shape of the groups that are given.
+    aggregates
+        What to compute of their states, in the order of the aggregates of the shape.
+    workspace
+        The account and the files of the query.
+    are_many
+        Whether states have many values each, which are worth a cut by ranges.
+    """
 
     def __init__(
         self,
-        schema: TableSchema,
-        keys: tuple[str, ...],
-        aggregates: tuple[NamedAggregate, ...],
+        given: GroupShape,
+        aggregates: Sequence[NamedAggregate],
         workspace: Workspace,
+        *,
+        are_many: bool,
     ) -> None:
-        self._schema = schema
-        self._keys = keys
         self._workspace = workspace
-        self._ordered = [each for each in aggregates if not has_compact_state(each.aggregate)]
-        self.columns = list(dict.fromkeys(str(each.column) for each in self._ordered))
-        source = schema
-        standing: list[NamedAggregate] = []
-        for each in aggregates:
-            if has_compact_state(each.aggregate):
-                standing.append(each)
-                continue
-            source = source.with_column(_result_name(each), each.result_type(schema))
-            first = find_aggregate("first")
-            standing.append(NamedAggregate(each.output, _result_name(each), first))
-        self.shape = GroupShape(keys, tuple(standing), source)
-        by = (*keys, _VALUE)
-        self.ordering = Ordering(by, (False,) * len(by))
+        self._by_ranges = are_many and not given.keys
+        self._states: dict[str, StateKey] = {}
+        """The state that holds the values of a column, so often as aggregates look at them."""
+        for key, reduction in given.plan.reductions.items():
+            if isinstance(reduction, Values):
+                ((column,), which) = key
+                if which == "values" or column not in self._states:
+                    self._states[column] = key
+        self._ordered: list[NamedAggregate] = []
+        results: list[NamedAggregate] = []
+        source, standing = given.source, list[NamedAggregate]()
+        for each, held in zip(aggregates, given.aggregates, strict=True):
+            if isinstance(held.aggregate, HolisticAggregate):
+                self._ordered.append(each)
+                source = source.with_column(_result_name(each), each.result_type(given.source))
+                each = NamedAggregate(each.output, _result_name(each), find_aggregate("first"))
+                results.append(each)
+            standing.append(each)
+        self._shape = GroupShape(given.keys, tuple(standing), source)
+        self._results = StatePlan(results, source)
 
-    def value_schema(self, column: str) -> pa.Schema:
-        """Return keys, and the values of a column."""
-        fields = [pa.field(key, self._schema.type_of(key)) for key in self._keys]
-        return pa.schema([*fields, pa.field(_VALUE, self._schema.type_of(column))])
+    def aggregated(self, parts: Iterable[PartialGroups]) -> Iterator[pa.Table]:
+        """Give the results of all groups."""
+        with contextlib.ExitStack() as stack:
+            groups = stack.enter_context(GroupMerge(self._shape, self._workspace))
+            intakes: dict[str, _Intake] = {}
+            for column in self._states:
+                intakes[column] = self._intake(column)
+                stack.callback(intakes[column].close)
+            has_positions = False
+            for part in parts:
+                has_positions = part.positions is not None
+                groups.add(self._standing(part))
+                for column, intake in intakes.items():
+                    self._take_in(part, column, intake)
+            for column, intake in intakes.items():
+                for found in self._found(column, intake):
+                    positions = np.zeros(found.num_rows, np.int64) if has_positions else None
+                    groups.add(replace(found, positions=positions))  # they are behind all others
+                intake.close()
+            for table in groups.finished():
+                yield self._completed(table)
 
-    def partials(self, table: pa.Table) -> pa.Table:
-        """Return partials of what merges; of the others, that nothing is known."""
-        for each in self._ordered:
-            nothing = pa.nulls(table.num_rows, self.shape.source.type_of(_result_name(each)))
-            table = table.append_column(_result_name(each), nothing)
-        codes, keys, first_row = self._codes(table)
-        return self.shape.of_rows(table, codes, len(first_row), keys)
+    def _standing(self, part: PartialGroups) -> PartialGroups:
+        """Return the states of what merges; of the others, that nothing is known."""
+        nothing = self._nothing(self._results, part.num_rows)
+        standing = self._shape.plan.reductions.keys() - nothing.keys()
+        states = {key: part.states[key] for key in standing}
+        return replace(part, shape=self._shape, states={**states, **nothing})
 
-    def intake(self, column: str) -> _Intake:
+    def _nothing(self, plan: StatePlan, groups: int) -> States:
+        source = self._shape.source
+        names = {name for inputs, _ in plan.reductions for name in inputs}
+        nothing = {name: arrow_array([], source.type_of(name)) for name in names}
+        return plan.of_rows(nothing, np.zeros(0, np.int64), groups)
+
+    def _type_of(self, name: str) -> pa.DataType:
+        return plain_type(self._shape.source.type_of(name))
+
+    def _intake(self, column: str) -> _Intake:
         """Return what takes the values of a column, and gives them in order."""
-        return ExternalSort(self.ordering, self.value_schema(column), self._workspace)
+        kind = self._type_of(column)
+        if self._by_ranges and has_integers(kind):
+            return ValueRanges(kind, self._workspace)
+        by = (*self._shape.keys, _VALUE)
+        ordering = Ordering(by, (False,) * len(by))
+        return ExternalSort(ordering, self._value_schema(column), self._workspace)
 
-    def take_in(self, table: pa.Table, column: str, intake: _Intake) -> None:
+    def _value_schema(self, column: str) -> pa.Schema:
+        """Return keys, and the values of a column."""
+        fields = [pa.field(key, self._type_of(key)) for key in self._shape.keys]
+        return pa.schema([*fields, pa.field(_VALUE, self._type_of(column))])
+
+    def _take_in(self, part: PartialGroups, column: str, intake: _Intake) -> None:
         """Give the values of a column to what takes them."""
-        assert isinstance(intake, ExternalSort)
-        for values in self.values(table, column):
-            intake.add(values)
+        state = part.states[self._states[column]]
+        if isinstance(intake, ValueRanges):
+            intake.add(state)
+            return
+        keys, schema = part.key_values(), self._value_schema(column)
+        for values, owners in values_of_state(state, _ROWS_AT_A_TIME):
+            rows = arrow_array(owners)
+            columns = [*(key.take(rows) for key in keys), values]
+            intake.add(pa.Table.from_arrays(columns, schema=schema))
 
-    def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
-        """Give keys and values, of the rows that have a value."""
-        arrays = [table.column(name) for name in (*self._keys, column)]
-        found = pa.Table.from_arrays(arrays, schema=self.value_schema(column))
-        missing = missing_rows([table.column(column)])
-        yield found.filter(arrow_array(~missing)) if missing.any() else found
-
-    def results(self, column: str, intake: _Intake) -> Iterator[pa.Table]:
-        """Return the results of the aggregates of a column, from its values in order."""
+    def _found(self, column: str, intake: _Intake) -> Iterator[PartialGroups]:
+        """Give the results of the aggregates of a column, from its values in order."""
         if isinstance(intake, ValueRanges):
             if intake.count:
                 yield self._joining(column, [], lambda each: _from_order(each, intake))
@@ -193,17 +252,18 @@ class _Pieces:
                 if not rest.num_rows:
                     continue
                 yield from self._closed(column, open_group)
-                _, _, starts = self._codes(rest)
+                _, _, starts = grouped(rest, self._shape.keys)
                 if starts[-1]:
                     yield self._computed(column, rest.slice(0, int(starts[-1])))
                 open_group.add(rest.slice(int(starts[-1])))
             yield from self._closed(column, open_group)
 
-    def completed(self, table: pa.Table) -> pa.Table:
+    def _completed(self, table: pa.Table) -> pa.Table:
         """Return groups with what an aggregate answers for no values, where there were none."""
         for each in self._ordered:
-            kind = each.input_type(self._schema)
-            of_none = each.aggregate.compute(arrow_array([], kind), _none(), 1, each.column)[0]
+            kind = each.input_type(self._shape.source)
+            none = np.zeros(0, np.int64)
+            of_none = each.aggregate.compute(arrow_array([], kind), none, 1, each.column)[0]
             if of_none.is_valid:
                 at = table.column_names.index(each.output)
                 filled = table.column(at).fill_null(of_none)
@@ -214,24 +274,24 @@ class _Pieces:
         """Return how many rows at the start of a table are of the group that is open."""
         if open_group.last is None:
             return 0
-        codes, _, _ = self._codes(pa.concat_tables([open_group.last, table]))
+        codes, _, _ = grouped(pa.concat_tables([open_group.last, table]), self._shape.keys)
         # Rows are in order of their keys, so codes never go back.
         return int(np.searchsorted(codes, 0, side="right")) - 1
 
-    def _closed(self, column: str, open_group: _OpenGroup) -> Iterator[pa.Table]:
+    def _closed(self, column: str, open_group: _OpenGroup) -> Iterator[PartialGroups]:
         last = open_group.last
         if last is None:
             return
         if open_group.in_memory:
             yield self._computed(column, open_group.table())
         else:
-            _, keys, _ = self._codes(last)
+            _, keys, _ = grouped(last, self._shape.keys)
             yield self._joining(column, keys, lambda each: _from_order(each, open_group))
         open_group.clear()
 
-    def _computed(self, column: str, table: pa.Table) -> pa.Table:
+    def _computed(self, column: str, table: pa.Table) -> PartialGroups:
         """Aggregate groups that are whole in a table."""
-        codes, keys, starts = self._codes(table)
+        codes, keys, starts = grouped(table, self._shape.keys)
         values = table.column(_VALUE)
         return self._joining(
             column,
@@ -241,88 +301,17 @@ class _Pieces:
 
     def _joining(
         self, column: str, keys: list[pa.Array], compute: Callable[[NamedAggregate], pa.Array]
-    ) -> pa.Table:
+    ) -> PartialGroups:
         """Return results as partials: nothing of what merges, and the first of the others."""
         found = {_result_name(e): compute(e) for e in self._ordered if e.column == column}
         groups = len(next(iter(found.values())))
-        shape = self.shape
-        names = {name for each in shape.aggregates for name in each.inputs}
-        nothing = {name: arrow_array([], shape.source.type_of(name)) for name in names}
+        shape = self._shape
         results = [each for each in shape.aggregates if each.column in found]
         states = {
-            **shape.plan.of_rows(nothing, _none(), groups),
+            **self._nothing(shape.plan, groups),
             **StatePlan(results, shape.source).of_rows(found, np.arange(groups), groups),
         }
-        return shape.of_states(keys, states)
-
-    def _codes(
-        self, table: pa.Table
-    ) -> tuple[NDArray[np.int64], list[pa.Array], NDArray[np.int64]]:
-        """Return the group of each row, the keys of the groups, and where each appears first."""
-        if not self._keys:
-            return np.zeros(table.num_rows, np.int64), [], np.zeros(1, np.int64)
-        columns = [table.column(key) for key in self._keys]
-        found = group_codes(columns, drop_missing=False)
-        return found.codes, list(found.keys), found.first_row
-
-
-class _StatePieces(_Pieces):
-    """The same, of rows that were reduced to states already."""
-
-    def __init__(self, shape: GroupShape, by_position: bool, workspace: Workspace) -> None:
-        arrow = shape.source.arrow
-        for at, field in enumerate(arrow):
-            arrow = arrow.set(at, field.with_type(plain_type(field.type)))
-        schema, aggregates = TableSchema(arrow), shape.aggregates
-        if by_position:
-            schema = schema.with_column(POSITION, pa.int64())
-            position = NamedAggregate(POSITION, POSITION, find_aggregate("first"))
-            aggregates = (*aggregates, position)
-        super().__init__(schema, shape.keys, aggregates, workspace)
-        self._given = shape
-
-    def partials(self, table: pa.Table) -> pa.Table:
-        """Return the states of what merges; of the others, that nothing is known."""
-        given = dict(zip(table.column_names, table.columns, strict=True))
-        if POSITION in given:
-            (name,) = self.shape.plan.names(((POSITION,), "first"))
-            given[name] = given[POSITION]
-        arrays = [
-            given[field.name] if field.name in given else pa.nulls(table.num_rows, field.type)
-            for field in self.shape.schema
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.shape.schema)
-
-    def intake(self, column: str) -> _Intake:
-        """Return ranges of values where there is one group, and values have integers."""
-        kind = self._schema.type_of(column)
-        if self._keys or not has_integers(kind):
-            return super().intake(column)
-        return ValueRanges(kind, self._workspace)
-
-    def take_in(self, table: pa.Table, column: str, intake: _Intake) -> None:
-        """Give the values of a column to what takes them."""
-        if not isinstance(intake, ValueRanges):
-            super().take_in(table, column, intake)
-            return
-        columns, _ = self._states(table, column)
-        intake.add(columns)
-
-    def _states(self, table: pa.Table, column: str) -> tuple[list[Any], pa.DataType]:
-        """Return the states that hold the values of a column, so often as aggregates need them."""
-        plan = self._given.plan
-        key = (column,), "values"
-        if key not in plan.reductions:
-            key = (column,), "different"
-        return plan.columns(table, key), self._given.source.type_of(column)
-
-    def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
-        """Give keys and values, so often as they occur where an aggregate looks at that."""
-        columns, kind = self._states(table, column)
-        for values, owners in values_of_state(columns, kind, _ROWS_AT_A_TIME):
-            keys = table.select(list(self._keys)).take(arrow_array(owners))
-            schema = self.value_schema(column)
-            yield pa.Table.from_arrays([*keys.columns, values], schema=schema)
+        return PartialGroups(shape, *numbered_keys(keys), states)
 
 
 class _OpenGroup:
@@ -388,7 +377,3 @@ def _from_order(each: NamedAggregate, group: _OpenGroup | ValueRanges) -> pa.Arr
 
 def _result_name(each: NamedAggregate) -> str:
     return f"{each.output}\0result"
-
-
-def _none() -> NDArray[np.int64]:
-    return np.zeros(0, np.int64)

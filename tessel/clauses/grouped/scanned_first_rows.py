@@ -13,11 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.stored_keys import (
-    PlannedGroups,
-    key_values,
-    planned_groups,
-)
+from tessel.clauses.grouped.numbered_keys import key_values
+from tessel.clauses.grouped.stored_keys import PlannedGroups, planned_groups
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.encoded import BlockProgram
 from tessel.kernels.first_of_groups import first_of_groups

@@ -1,4 +1,4 @@
-"""Partial tables from rows as they are stored: groups by code, sums by kernel, no value decoded.
+"""Partial states of rows as they are stored: groups by code, sums by kernel, no value decoded.
 
 Aggregations enter here before their unit is read. Keys are dictionary codes or integers of a narrow
 range, so that a group's number is arithmetic; their values are looked up for the result only. What
@@ -23,7 +23,7 @@ from tessel.clauses.grouped.kernel_reductions import (
     all_reducible,
     plan_reductions,
 )
-from tessel.clauses.grouped.stored_groups import StoredGroups, StoredParts
+from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.grouped.stored_keys import (
     NumberedGroups,
     PlannedGroups,
@@ -46,7 +46,7 @@ Integers = NDArray[np.int64]
 
 def scanned_groups(
     rows: Sequence[Batch], shape: GroupShape, *, drop_missing: bool, by_appearance: bool
-) -> StoredParts | None:
+) -> list[PartialGroups] | None:
     """Return the groups of some rows; None where values are needed.
 
     Parameters
@@ -74,8 +74,7 @@ def scanned_groups(
         from tessel.clauses.grouped.scanned_values import scanned_values
 
         reduced = functools.partial(scanned_values, shape=shape, drop_missing=drop_missing)
-    found = reduced_slices(rows, reduced)
-    return StoredParts(found) if found else None
+    return reduced_slices(rows, reduced) or None
 
 
 def reduced_groups(
@@ -85,7 +84,7 @@ def reduced_groups(
     *,
     drop_missing: bool,
     by_appearance: bool,
-) -> StoredGroups | None:
+) -> PartialGroups | None:
     """Return the groups of some rows with some of their states, which are compact; maybe None."""
     schema, keys = rows.schema, shape.keys
     inputs = [name for names, _ in states for name in names]
@@ -124,7 +123,7 @@ def reduced_groups(
         return None
     numbers, sums = found
     made = reductions.found(opened, sums.results, sums.counts, sums.first_row, sums.last_row)
-    return StoredGroups(shape, grouped.keys, numbers, made)
+    return PartialGroups(shape, grouped.keys, numbers, made)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,9 +26,9 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.grouped.group_states import StateKey
 from tessel.clauses.grouped.group_tables import GroupShape
+from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.grouped.scanned_groups import reduced_groups
-from tessel.clauses.grouped.stored_groups import StoredGroups
 from tessel.clauses.grouped.stored_keys import NumberedGroups, PlannedGroups, planned_groups
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
 from tessel.expression.block_entries import Entries
@@ -86,7 +86,7 @@ class _Plan:
     program: UnboundProgram
 
 
-def scanned_values(rows: Batch, shape: GroupShape, *, drop_missing: bool) -> StoredGroups | None:
+def scanned_values(rows: Batch, shape: GroupShape, *, drop_missing: bool) -> PartialGroups | None:
     """Return the groups of some rows in order of first appearance; None where values are needed.
 
     Parameters
@@ -133,7 +133,7 @@ def scanned_values(rows: Batch, shape: GroupShape, *, drop_missing: bool) -> Sto
         (name,), which = key
         runs = scan.runs(name, which == "different")
         states[key] = reduction.of_groups(_group_values(runs, columns[name]))
-    return StoredGroups(shape, grouped.keys, scan.order, states)
+    return PartialGroups(shape, grouped.keys, scan.order, states)
 
 
 class _Scan:

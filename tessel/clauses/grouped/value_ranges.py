@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, different, numpy_array
 from tessel.cancelling import check_cancelled
-from tessel.clauses.aggregates.base import Values
-from tessel.clauses.aggregates.holistic import ordered_runs
+from tessel.clauses.aggregates.holistic import HeldValues, ordered_runs
 from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
 from tessel.clauses.spill.spool import Parked
 from tessel.clauses.spill.workspace import Workspace
@@ -65,9 +64,9 @@ class ValueRanges:
         """Hold nothing more."""
         self._spool.close()
 
-    def add(self, states: Sequence[Values]) -> None:
+    def add(self, state: HeldValues) -> None:
         """Put the values of some states in."""
-        for numbers, times in ordered_runs(states, self._kind):
+        for numbers, times in ordered_runs(state):
             self._add(numbers, times)
 
     @property

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.cached import cached
-from tessel.clauses.capabilities import Reduced
 from tessel.clauses.running.pieces import load_piece, place_of, read_piece
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.running.replaying import columns_of, done, runs_of, unused_after
@@ -37,6 +36,9 @@ from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.bindings import Bindings, Computed
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_rows import SelectedRows
+
+if TYPE_CHECKING:
+    from tessel.clauses.grouped.partial_groups import PartialGroups
 
 __all__ = ["BoundUnit", "bound_unit", "is_bound"]
 
@@ -290,7 +292,7 @@ class BoundUnit(ProcessingUnit):
 
     def reduced_by(
         self,
-        reduce: Callable[[Sequence[Batch]], pa.Table | Reduced | None],
+        reduce: Callable[[Sequence[Batch]], Sequence[PartialGroups] | None],
         output_schema: Callable[[TableSchema], TableSchema],
     ) -> ProcessingUnit | None:
         """Return the unit of what rows are reduced to as they are stored; None to read them.
@@ -310,9 +312,9 @@ class BoundUnit(ProcessingUnit):
         self.was_reduced = found is not None
         if telemetry.is_followed():
             self.told = self.take_forms()
-        if found is None or isinstance(found, pa.Table):
-            return found if found is None else self.replace(found)
-        return ReducedUnit(self.ordinal, output_schema(self.schema), found, self._span())
+        if found is None:
+            return None
+        return ReducedUnit.of(self, output_schema(self.schema), found)
 
     def read_whole(self) -> ProcessingUnit:
         """Return the unit as it is before any clause, with all of its rows read."""

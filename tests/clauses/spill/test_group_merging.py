@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tessel
-from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge
 from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.grouped.ordered_aggregation import aggregate_states
-from tessel.clauses.grouped.stored_groups import StoredGroups
+from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.running.packing import FEW_ROWS
 from tessel.clauses.spill import Workspace
+from tessel.clauses.values import plain
 from tessel.expression.schema import TableSchema
 from tessel.options import Options
 
@@ -34,13 +38,13 @@ def test_groups_put_aside_come_back(budget: int, aside: bool, in_file: bool) -> 
     aggregates = (NamedAggregate("s", "x", find_aggregate("sum")),)
     shape = GroupShape(("k",), aggregates, source)
     with Workspace(Options(live_bytes=budget)) as workspace:
-        merge = GroupMerge(shape, shape.schema, workspace)
+        merge = GroupMerge(shape, workspace)
         with merge as groups:
             for start in range(0, table.num_rows, 1000):
                 part = table.slice(start, 1000)
                 found = group_codes([part.column("k")], drop_missing=True)
                 codes, keys = found.codes, found.keys
-                groups.add(shape.of_rows(part, codes, len(found), keys))
+                groups.add(PartialGroups.of_rows(shape, part, codes, len(found), keys))
             assert groups.spilled == aside
             spool = groups._spool
             assert (spool is not None and spool.spilled > 0) == in_file
@@ -66,12 +70,12 @@ def test_states_of_values_are_held_as_they_come(different: int, budget: int, asi
     aggregates = (NamedAggregate("m", "x", find_aggregate("median")),)
     shape = GroupShape(("k",), aggregates, source)
     with Workspace(Options(live_bytes=budget)) as workspace:
-        with GroupMerge(shape, shape.schema, workspace, beyond=aggregate_states) as groups:
+        with GroupMerge(shape, workspace) as groups:
             for start in range(0, table.num_rows, 2000):
                 part = table.slice(start, 2000)
                 found = group_codes([part.column("k")], drop_missing=True)
                 codes, keys_found = found.codes, found.keys
-                groups.add(shape.of_rows(part, codes, len(found), keys_found))
+                groups.add(PartialGroups.of_rows(shape, part, codes, len(found), keys_found))
             assert groups.spilled == aside
             medians = pa.concat_tables(groups.finished()).sort_by("k")
         assert workspace.account.alive == 0
@@ -80,7 +84,7 @@ def test_states_of_values_are_held_as_they_come(different: int, budget: int, asi
 
 
 class _Sized:
-    """Stands for a partial table, and counts how often it is asked for its bytes."""
+    """Stands for partial groups, and counts how often it is asked for its bytes."""
 
     asked = 0
 
@@ -95,7 +99,7 @@ def test_what_is_held_is_not_asked_for_its_bytes_again() -> None:
     aggregates = (NamedAggregate("s", "x", find_aggregate("sum")),)
     shape = GroupShape(("k",), aggregates, source)
     with Workspace(Options()) as workspace:
-        merge = GroupMerge(shape, shape.schema, workspace)
+        merge = GroupMerge(shape, workspace)
         with merge as groups:
             _Sized.asked = 0
             for _ in range(1000):
@@ -109,14 +113,14 @@ def test_units_that_are_held_as_numbers_are_asked_once_or_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = 0
-    nbytes = vars(StoredGroups)["nbytes"]
+    nbytes = vars(PartialGroups)["nbytes"]
 
-    def counted(groups: StoredGroups) -> int:
+    def counted(groups: PartialGroups) -> int:
         nonlocal asked
         asked += 1
-        return int(nbytes.__get__(groups, StoredGroups))
+        return int(nbytes.__get__(groups, PartialGroups))
 
-    monkeypatch.setattr(StoredGroups, "nbytes", property(counted))
+    monkeypatch.setattr(PartialGroups, "nbytes", property(counted))
     units = 128
     size = FEW_ROWS + 1  # units of no more rows are read together
     table = pa.table({"k": [n % 5 for n in range(units * size)], "x": range(units * size)})
@@ -127,3 +131,57 @@ def test_units_that_are_held_as_numbers_are_asked_once_or_twice(
     wanted = table.group_by("k").aggregate([("x", "sum")]).sort_by("k")
     assert found.sort_by("k").column("s").to_pylist() == wanted.column("x_sum").to_pylist()
     assert 0 < asked <= 6 * units
+
+
+@dataclass(frozen=True)
+class _Together(MergeableAggregate):
+    """All values of a group in order of rows, as text: a state that grows, and is no reduction."""
+
+    name: ClassVar[str] = "together"
+    compact: ClassVar[bool] = False
+
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:
+        return pa.string()
+
+    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:
+        return [pa.field("text", pa.string())]
+
+    def partial(self, values: Any, codes: np.ndarray, groups: int) -> list[pa.Array]:
+        return self._joined([str(value) for value in values.to_pylist()], codes, groups)
+
+    def merge(
+        self, states: Sequence[Any], codes: np.ndarray, groups: int, value_type: pa.DataType
+    ) -> list[pa.Array]:
+        return self._joined(states[0].to_pylist(), codes, groups)
+
+    def finish(
+        self, states: Sequence[Any], value_type: pa.DataType, column: str | None = None
+    ) -> pa.Array:
+        return plain(states[0])
+
+    def _joined(self, texts: list[str], codes: np.ndarray, groups: int) -> list[pa.Array]:
+        found: list[list[str]] = [[] for _ in range(groups)]
+        for text, code in zip(texts, codes.tolist(), strict=True):
+            found[code] += [text] if text else []
+        return [pa.array([",".join(each) for each in found], pa.string())]
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)], ids=["one group", "by key"])
+@pytest.mark.parametrize("beside", [{}, {"m": ("x", "median")}], ids=["alone", "beside a median"])
+@pytest.mark.parametrize("budget", [1 << 30, 1 << 14], ids=["held", "put aside"])
+def test_states_that_grow_of_aggregates_of_ones_own_are_finished(
+    keys: tuple[str, ...], beside: dict[str, Any], budget: int
+) -> None:
+    rows = 80_000
+    table = pa.table({"k": np.arange(rows) % 3, "x": np.arange(rows)})
+    query = tessel.QueryBuilder()
+    grouped = query.groupby(*keys, sort=False) if keys else query
+    with tessel.options(segment_rows=5_000):
+        store = tessel.open("memory://")
+        store.write("a", table)
+    with tessel.options(live_bytes=budget, workers=1):
+        found = store.read("a", query=grouped.agg(t=("x", _Together()), **beside)).to_arrow()
+    groups = [range(rows)] if not keys else [range(key, rows, 3) for key in range(3)]
+    assert found.column("t").to_pylist() == [",".join(map(str, own)) for own in groups]
+    if beside:
+        assert found.column("m").to_pylist() == [float(np.median(own)) for own in groups]
