@@ -23,32 +23,53 @@ if TYPE_CHECKING:
     from tessel.clauses.base import Clause
 
 __all__ = [
-    "Begins",
     "Broadcasts",
     "Carries",
-    "Chooses",
     "Consumes",
+    "DynamicFilter",
     "Expands",
+    "Filters",
     "Interleaves",
     "Joins",
     "Limits",
     "Narrows",
     "Proves",
-    "Settles",
     "has_capability",
+    "opens_filter",
 ]
 
 
-@runtime_checkable
-class Begins(Protocol):
-    """A clause that shares a dynamic filter among its units, where they run in one process.
+class DynamicFilter(Protocol):
+    """What an operator learns of the units of one run, and drops rows of units to come by.
 
-    Without it, and on Spark, each unit knows only itself. The result of a query must depend neither
-    on what units learn from each other, nor on the order in which they do.
+    Opened for a run in one process, and used by many threads; on Spark each task has its own. The
+    result of a query must depend neither on what is learned, nor on the order of units: no row may
+    be dropped that could be in the answer, whatever comes.
     """
 
-    def begun(self) -> Clause:
-        """Return the clause with the state of one run of the first stage; used by many threads."""
+    def look(self, batch: Batch) -> None:
+        """Learn from the statistics of a batch that is going to be narrowed; nothing is read."""
+
+    def narrow(self, batch: Batch, unit: int) -> Batch | None:
+        """Drop rows of a batch, and learn from those that are left; no other columns are read.
+
+        ``unit`` is the ordinal of its unit, for telemetry. None where values must be read first:
+        then ``process`` has all rows.
+        """
+
+    def still_needed(self, batch: Batch) -> Batch:
+        """Drop rows of a narrowed batch that are needless by what was learned since."""
+
+
+@runtime_checkable
+class Filters(Protocol):
+    """A clause that only drops rows, and has a dynamic filter.
+
+    Without it, no unit knows of another, and a unit is read before its rows are dropped.
+    """
+
+    def open_filter(self) -> DynamicFilter:
+        """Return the dynamic filter of one run."""
 
 
 @runtime_checkable
@@ -68,34 +89,6 @@ class Proves(Protocol):
 
     def drop_reason(self) -> str:
         """Say why the row slices are dropped of which nothing is kept; for people."""
-
-
-@runtime_checkable
-class Chooses(Protocol):
-    """A clause that only drops rows, and can choose those that it may need by a few columns.
-
-    The other columns are then read for the chosen rows alone (late materialization), once all units
-    have chosen. Without it, each unit is read before the next one has chosen. No row that
-    ``process`` keeps of all units may be missing from what it chose.
-    """
-
-    def choose(self, rows: Batch) -> npt.NDArray[np.int64] | None:
-        """Return the rows that may be needed, ascending; None where values must be read first."""
-
-
-@runtime_checkable
-class Settles(Chooses, Protocol):
-    """A clause that chooses, and can drop chosen rows again once it has seen more units.
-
-    Without it, all rows that a unit chose are read, though units after it have better ones. It is
-    called where units run in one process, once for each row range of which it chose rows.
-    """
-
-    def settle(self, first_row: int) -> npt.NDArray[np.int64] | None:
-        """Return those of the chosen rows that are still needed, ascending; None for all of them.
-
-        They are those of the row range that begins at row ``first_row`` of the symbol.
-        """
 
 
 @runtime_checkable
@@ -269,6 +262,11 @@ def has_capability(clause: Clause, capability: type, method: str) -> bool:
     """
     # To check an object against a protocol takes 40 µs, hence the memo by class.
     return _class_has_capability(type(clause), capability, method)
+
+
+def opens_filter(clause: Clause) -> bool:
+    """Return whether a clause has a dynamic filter."""
+    return has_capability(clause, Filters, "open_filter")
 
 
 @functools.lru_cache(maxsize=512)

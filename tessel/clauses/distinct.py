@@ -7,28 +7,22 @@ it stays in the byte budget, and runs alike on Spark.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.grouped.grouping import check_key_type, group_codes
-from tessel.clauses.grouped.scanned_first_rows import SeenKeys, scanned_first_rows
+from tessel.clauses.capabilities import DynamicFilter
+from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.registry import register
-from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.seen_keys import Keep, SeenKeys, distinct_rows, partly_distinct_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
-
-Keep = Literal["first", "last", "none"]
-Rows = NDArray[np.int64]
 
 
 @register
@@ -91,7 +85,7 @@ class Distinct(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the rows of everything."""
-        return _kept(unit, _distinct_rows(unit.table, self.keys(unit.schema), self.keep))
+        return _kept(unit, distinct_rows(unit.table, self.keys(unit.schema), self.keep))
 
 
 @register
@@ -99,7 +93,7 @@ class Distinct(Clause):
 class PartialDistinct(Clause):
     """Drop rows of a unit that have no say in what is kept of all units.
 
-    They are chosen from the columns that make rows equal; the others are read for what is left.
+    Those of units that are not read are dropped by :class:`SeenKeys`.
     """
 
     name: ClassVar[str] = "partial_distinct"
@@ -116,48 +110,13 @@ class PartialDistinct(Clause):
         """Return the input's schema."""
         return input_schema
 
-    def begun(self) -> Clause:
-        """Return the clause for one run, whose units tell each other which keys they have."""
-        return _SharedDistinct.of(self)
-
-    def choose(self, rows: Batch) -> Rows | None:
-        """Choose rows from codes and narrow integers as they are stored."""
-        return self._first(rows, SeenKeys())
-
-    def _first(self, rows: Batch, seen: SeenKeys) -> Rows | None:
-        return scanned_first_rows(rows, self.columns, seen) if self.keep == "first" else None
+    def open_filter(self) -> DynamicFilter:
+        """Return the keys that units of one run have seen: none yet."""
+        return SeenKeys(self.columns, self.keep)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first or last rows; of ``"none"`` two, which say that there are several."""
-        if is_bound(unit):
-            found = unit.chosen_by(self.choose) or unit.narrowed_by(self._keep)
-            if found is not None:
-                return found
-        return _kept(unit, self._rows(unit.table))
-
-    def _keep(self, rows: SelectedRows) -> None:
-        rows.keep(rows.places()[self._rows(rows.values(self.columns))])
-
-    def _rows(self, table: pa.Table) -> Rows:
-        if self.keep == "none":
-            return _first_two(table, self.columns)
-        return _distinct_rows(table, self.columns, self.keep)
-
-
-class _SharedDistinct(PartialDistinct):
-    """The clause in one run in one process."""
-
-    _seen: SeenKeys
-
-    @classmethod
-    def of(cls, clause: PartialDistinct) -> _SharedDistinct:
-        found = cls(clause.columns, clause.keep)
-        # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_seen", SeenKeys())
-        return found
-
-    def choose(self, rows: Batch) -> Rows | None:
-        return self._first(rows, self._seen)
+        return _kept(unit, partly_distinct_rows(unit.table, self.columns, self.keep))
 
 
 @register
@@ -187,31 +146,8 @@ class DistinctBucket(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the rows of the bucket."""
-        return _kept(unit, _distinct_rows(unit.table, self.columns, self.keep))
+        return _kept(unit, distinct_rows(unit.table, self.columns, self.keep))
 
 
-def _kept(unit: ProcessingUnit, rows: Rows) -> ProcessingUnit:
+def _kept(unit: ProcessingUnit, rows: NDArray[np.int64]) -> ProcessingUnit:
     return unit if len(rows) == unit.num_rows else unit.take(rows)
-
-
-def _distinct_rows(table: pa.Table, keys: tuple[str, ...], keep: Keep) -> Rows:
-    """Return which rows are kept, ascending. int64."""
-    found = group_codes([table.column(name) for name in keys], drop_missing=False)
-    if keep == "first":
-        return found.first_row
-    if keep == "last":
-        last = np.zeros(len(found), np.int64)
-        last[found.codes] = np.arange(len(found.codes))  # the last to be written stays
-        return np.sort(last)
-    counts = np.bincount(found.codes, minlength=len(found))
-    alone: Rows = found.first_row[counts == 1]
-    return alone
-
-
-def _first_two(table: pa.Table, keys: tuple[str, ...]) -> Rows:
-    found = group_codes([table.column(name) for name in keys], drop_missing=False)
-    rest = np.ones(len(found.codes), np.bool_)
-    rest[found.first_row] = False
-    later = np.flatnonzero(rest)
-    _, at = np.unique(found.codes[later], return_index=True)
-    return np.sort(np.concatenate([found.first_row, later[at]]))

@@ -116,7 +116,9 @@ def _form(event: Event) -> str:
         return "values, and bound"
     columns: Mapping[str, str] | None = told.get("columns")
     if event.name == "clause.choose":
-        return f"chooses rows, {_KERNEL}" if told["stored"] else "cannot choose rows"
+        if "rows_out" not in told:
+            return "cannot choose rows"
+        return f"chooses rows, {_KERNEL if told['stored'] else 'values of keys'}"
     if told.get("stored"):
         return _KERNEL
     if columns is None or told.get("stored") is False:

@@ -6,23 +6,18 @@ are kept, and all come out in the order of the sort.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.base import Clause
-from tessel.clauses.ordering import Missing, Ordering, Rows
+from tessel.clauses.capabilities import DynamicFilter
+from tessel.clauses.ordering import Rows
 from tessel.clauses.registry import register
-from tessel.clauses.stored_first_rows import KeyThreshold, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
-from tessel.ecs import ProcessingUnit
+from tessel.clauses.top_rows import TopRows, backwards, first_rows
 from tessel.lazy import dataclass
-from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["LastOfSort", "PartialLastOfSort"]
 
@@ -45,7 +40,8 @@ class LastOfSort(TopK):
 
     def _first(self, table: pa.Table) -> pa.Table:
         """Return the last rows of a table, in order."""
-        return table.take(arrow_array(_last_rows(table, self.ordering, self.k), pa.int64()))
+        last = first_rows(table, backwards(self.ordering), self.k, later=True)
+        return table.take(arrow_array(last[::-1], pa.int64()))
 
     def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         """Return the last rows of tables in order."""
@@ -63,58 +59,9 @@ class PartialLastOfSort(PartialTopK):
     name: ClassVar[str] = "partial_last_of_sort"
     internal: ClassVar[bool] = True
 
-    def begun(self) -> Clause:
-        """Return the clause for one run, whose units tell each other what they found."""
-        return _SharedLastOfSort.of(self)
+    def open_filter(self) -> DynamicFilter:
+        """Return the threshold of one run: nothing is known of it yet."""
+        return TopRows(backwards(self.ordering), self.k, later=True)
 
-    def choose(self, rows: Batch) -> Rows | None:
-        """Choose the last rows by stored integers."""
-        return self._chosen(rows, KeyThreshold())
-
-    def _chosen(self, rows: Batch, threshold: KeyThreshold) -> Rows | None:
-        return stored_first_rows(rows, backwards(self.ordering), self.k, threshold, later=True)
-
-    def _keep(self, rows: SelectedRows) -> None:
-        """Find the last rows from the columns that order them."""
-        if len(rows) > self.k:
-            chosen = _last_rows(rows.values(self.by), self.ordering, self.k)
-            rows.keep(rows.places()[np.sort(chosen)])
-
-    def _first_rows(self, unit: ProcessingUnit) -> ProcessingUnit:
-        return unit.take(np.sort(_last_rows(unit.table, self.ordering, self.k)))
-
-
-class _SharedLastOfSort(PartialLastOfSort):
-    """The clause in one run in one process."""
-
-    _key_threshold: KeyThreshold
-
-    @classmethod
-    def of(cls, clause: PartialLastOfSort) -> _SharedLastOfSort:
-        found = cls(clause.k, clause.by, clause.descending, clause.missing)
-        # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_key_threshold", KeyThreshold())
-        return found
-
-    def choose(self, rows: Batch) -> Rows | None:
-        return self._chosen(rows, self._key_threshold)
-
-    def settle(self, first_row: int) -> Rows | None:
-        return self._key_threshold.still_needed(first_row)
-
-
-def backwards(ordering: Ordering) -> Ordering:
-    """Return the order that begins where another ends."""
-    descending = tuple(not downwards for downwards in ordering.descending)
-    missing: Missing = "first" if ordering.missing == "last" else "last"
-    return dataclasses.replace(ordering, descending=descending, missing=missing)
-
-
-def _last_rows(table: pa.Table, ordering: Ordering, count: int) -> Rows:
-    """Return the last rows of a table in an order, in that order; int64."""
-    turned = np.arange(table.num_rows, dtype=np.int64)[::-1]
-    keys = table.select(ordering.by).take(arrow_array(turned))
-    first = backwards(ordering).first(keys, count)
-    first = np.arange(min(count, table.num_rows)) if first is None else first
-    found: Rows = turned[first][::-1]
-    return found
+    def _first_rows(self, table: pa.Table) -> Rows:
+        return first_rows(table, backwards(self.ordering), self.k, later=True)

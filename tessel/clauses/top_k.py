@@ -14,24 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.first_rows import Threshold, keep_first
+from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
+from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing, Rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
-from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
 from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.spill.workspace import workspace_of
-from tessel.clauses.stored_first_rows import KeyThreshold, stored_first_rows
+from tessel.clauses.top_rows import TopRows, first_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["PartialTopK", "TopK"]
 
@@ -127,8 +124,7 @@ class TopK(_First):
 
     def _first(self, table: pa.Table) -> pa.Table:
         """Return the first rows of a table, in order."""
-        rows = self.ordering.first(table.select(self.by), self.k)
-        return table.slice(0, self.k) if rows is None else table.take(arrow_array(rows, pa.int64()))
+        return table.take(arrow_array(first_rows(table, self.ordering, self.k), pa.int64()))
 
     def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         """Return the first rows of tables in order, which have ``rows`` together."""
@@ -145,7 +141,7 @@ class TopK(_First):
 class PartialTopK(_First):
     """Keep the first rows of each unit, in their own order: what can be among the first of all.
 
-    Where units run in one process, fewer: those that others have not ruled out.
+    Those of units that are not read are found by :class:`TopRows`.
     """
 
     name: ClassVar[str] = "partial_top_k"
@@ -165,50 +161,15 @@ class PartialTopK(_First):
         self.ordering.check_types(input_schema)
         return input_schema
 
-    def begun(self) -> Clause:
-        """Return the clause for one run, whose units tell each other what they found."""
-        return _SharedTopK.of(self)
-
-    def choose(self, rows: Batch) -> Rows | None:
-        """Choose the first rows by stored integers."""
-        return stored_first_rows(rows, self.ordering, self.k, KeyThreshold())
-
-    def _keep(self, rows: SelectedRows) -> None:
-        """Find the first rows from the columns that order them."""
-        keep_first(rows, self.ordering, self.k, Threshold(self.ordering))
+    def open_filter(self) -> DynamicFilter:
+        """Return the threshold of one run: nothing is known of it yet."""
+        return TopRows(self.ordering, self.k)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first rows of the unit, where they are."""
-        if is_bound(unit):
-            found = unit.chosen_by(self.choose) or unit.narrowed_by(self._keep)
-            if found is not None:
-                return found
-        return unit if unit.num_rows <= self.k else self._first_rows(unit)
+        if unit.num_rows <= self.k:
+            return unit
+        return unit.take(np.sort(self._first_rows(unit.table)))
 
-    def _first_rows(self, unit: ProcessingUnit) -> ProcessingUnit:
-        rows = self.ordering.first(unit.table.select(self.by), self.k)
-        return unit.slice(0, self.k) if rows is None else unit.take(np.sort(rows))
-
-
-class _SharedTopK(PartialTopK):
-    """The clause in one run in one process."""
-
-    _threshold: Threshold
-    _key_threshold: KeyThreshold
-
-    @classmethod
-    def of(cls, clause: PartialTopK) -> _SharedTopK:
-        found = cls(clause.k, clause.by, clause.descending, clause.missing)
-        # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_threshold", Threshold(clause.ordering))
-        object.__setattr__(found, "_key_threshold", KeyThreshold())
-        return found
-
-    def choose(self, rows: Batch) -> Rows | None:
-        return stored_first_rows(rows, self.ordering, self.k, self._key_threshold)
-
-    def settle(self, first_row: int) -> Rows | None:
-        return self._key_threshold.still_needed(first_row)
-
-    def _keep(self, rows: SelectedRows) -> None:
-        keep_first(rows, self.ordering, self.k, self._threshold)
+    def _first_rows(self, table: pa.Table) -> Rows:
+        return first_rows(table, self.ordering, self.k)

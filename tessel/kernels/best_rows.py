@@ -15,7 +15,7 @@ from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 from tessel.lazy import dataclass
 
-__all__ = ["NO_LIMIT", "BestRows", "best_rows", "ordered_doubles"]
+__all__ = ["NO_LIMIT", "BestRows", "RowKey", "best_rows", "ordered_doubles"]
 
 Integers = NDArray[np.int64]
 RowKey = tuple[int, int]

@@ -256,7 +256,7 @@ def test_a_unit_that_waits_holds_no_values(query: QueryBuilder) -> None:
     assert is_bound(unit)
     assert unit.num_rows
     for waiting in (whole, unit):
-        for batch in (batch.unread() for batch in waiting.batches):
+        for batch in (each.keep(each.narrowed()[0].places()) for each in waiting.batches):
             for rows in (batch.source, batch._unpruned, batch._pruned):
                 assert not any(selected.columns for selected in rows._ranges)
             assert batch._narrowed is None

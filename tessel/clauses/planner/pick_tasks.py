@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessel.clauses.base import Clause, Structure, drops_rows
+from tessel.clauses.capabilities import opens_filter
 from tessel.clauses.plan import is_plugin
 from tessel.clauses.planner.draft import Draft, value_bytes
-from tessel.clauses.running.late_materialization import chooses
 from tessel.clauses.running.packing import sink_of
 from tessel.store.manifest.index import SegmentIndex
 
@@ -25,7 +25,7 @@ _LEAST_PIECE_ROWS = 8 * _PAGE_ROWS
 
 _PIECES_IN_BUDGET = 16
 _STORED_PIECES_IN_BUDGET = 4
-"""Rows that are reduced, or chosen, as they are stored are not decoded, as a rule."""
+"""Rows that are reduced, or filtered, as they are stored are not decoded, as a rule."""
 
 
 def pick_tasks(draft: Draft) -> Draft:
@@ -45,7 +45,7 @@ def pick_tasks(draft: Draft) -> Draft:
     if draft.live_bytes is not None and index.row_count and not _selects(draft.clauses):
         reduced = any(clause.structure.stored for clause in draft.clauses)
         pieces = _PIECES_IN_BUDGET
-        if reduced or sink_of(draft.clauses, chooses) is not None:
+        if reduced or sink_of(draft.clauses, opens_filter) is not None:
             pieces = _STORED_PIECES_IN_BUDGET
         most = draft.live_bytes // (pieces * _bytes_of_a_row(index))
         rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)

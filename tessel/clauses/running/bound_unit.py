@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.cached import cached
+from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.running.pieces import load_piece, place_of, read_piece
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.running.replaying import columns_of, done, runs_of, unused_after
@@ -242,8 +242,8 @@ class BoundUnit(ProcessingUnit):
         found.clause = name
         return found
 
-    def chosen_by(self, choose: Callable[[Batch], NDArray[np.int64] | None]) -> BoundUnit | None:
-        """Return the unit with the rows that ``choose`` selects; None where values must be read.
+    def narrowed_by(self, dynamic: DynamicFilter) -> BoundUnit | None:
+        """Return the unit with the rows that a dynamic filter leaves; None to read values.
 
         What raises is left to the values: they say which row it is.
         """
@@ -252,30 +252,12 @@ class BoundUnit(ProcessingUnit):
         found: list[Batch] = []
         try:
             for batch in self.batches:
-                places = choose(batch)
-                if places is None:
+                narrowed = dynamic.narrow(batch, self.ordinal)
+                if narrowed is None:
                     return None
-                found.append(batch.keep(places))
+                found.append(narrowed)
         except TesselError:
             return None
-        return self.with_batches(found)
-
-    def narrowed_by(self, change: Callable[[SelectedRows], None]) -> BoundUnit | None:
-        """Return the unit with rows that ``change`` narrows; None where they need values.
-
-        That is where columns are computed, or have other names than they are stored under.
-        """
-        if self.is_read or not all(batch.bindings.keeps_names for batch in self.batches):
-            return None
-        narrowed = self.rows_left()
-        if narrowed is None:
-            return None
-        found: list[Batch] = []
-        for batch, left in zip(self.batches, narrowed, strict=True):
-            rows = left.copied()
-            if len(rows):
-                change(rows)
-            found.append(batch.keep(rows.places()) if len(rows) < len(left) else batch)
         return self.with_batches(found)
 
     def rows_left(self) -> list[SelectedRows] | None:

@@ -24,7 +24,6 @@ from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.scan import scan_units
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import (
-    begun_stage,
     bound_stage,
     consume_parts,
     consume_units,
@@ -272,7 +271,6 @@ class _Run:
 
     def _scan(self, source: SourcePlan, stage: Stage, symbol: int) -> Iterator[ProcessingUnit]:
         source = units_to_read(source, stage)
-        stage = begun_stage(stage)
         loader = SourceLoader(self._manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)

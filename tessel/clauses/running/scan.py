@@ -2,27 +2,23 @@
 
 The pipeline enters here. Units are bound, not read: the clauses run on them one after another until
 one of them needs values. Where that one reduces many row slices to little, neighbouring units are
-given to it as one. Where it chooses rows, all units choose before the other columns are read: what
-one unit found may drop what others chose before. The few rows that are then selected in several
-units are gathered together, and so are those that filters select. Before all that, small neighbours
-are read as one unit, whatever the clauses: opening a small segment costs more than late
-materialization saves.
+given to it as one. Where it has a dynamic filter, all units are narrowed by it before the other
+columns are read: what one unit taught it may drop what others had left. The few rows that are then
+selected in several units are gathered together, and so are those that filters select. Before all
+that, small neighbours are read as one unit, whatever the clauses: opening a small segment costs
+more than late materialization saves.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from tessel import telemetry
+from tessel.clauses.capabilities import DynamicFilter, Filters, opens_filter
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
-from tessel.clauses.running.late_materialization import (
-    ChosenRows,
-    choose_rows,
-    chooses,
-    settle_rows,
-)
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.packing import (
     FEW_BYTES,
@@ -45,7 +41,7 @@ from tessel.clauses.running.stage import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
-from tessel.lazy import dataclass
+from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import SPARSE
 
 __all__ = ["scan_units"]
@@ -55,7 +51,7 @@ Other = TypeVar("Other")
 _UNITS_TOGETHER = 1 << 6
 
 _MOST_WAITING_ROWS = 1 << 20
-"""So many chosen rows may wait for others to choose."""
+"""So many rows may wait for other units to be narrowed."""
 
 
 def scan_units(
@@ -74,7 +70,7 @@ def scan_units(
     loader
         Reads the units.
     stage
-        What is run on them; for this run (see ``begun_stage``).
+        What is run on them.
     pool
         Where.
     live_bytes
@@ -102,14 +98,6 @@ def scan_units(
             yield from first.units(section, pool, live_bytes, joins_units=len(section) > 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ChosenUnit:
-    """The rows that a clause chose of a unit; None where the unit must be read."""
-
-    ordinal: int
-    chosen: list[ChosenRows] | None
-
-
 class _SparseRows:
     """Few rows of a unit, or of several that follow one another, whose columns are not read yet.
 
@@ -119,22 +107,24 @@ class _SparseRows:
         Of the units.
     done
         How many of the clauses they have been through.
-    chosen
-        By row range.
-    nbytes
-        Of the rows, estimated.
+    batches
+        With these rows selected.
+    row_bytes
+        Of one of the rows, estimated.
     """
 
-    __slots__ = ("bytes", "chosen", "done", "ordinals", "rows")
+    __slots__ = ("batches", "bytes", "done", "ordinals", "row_bytes", "rows")
 
     def __init__(
-        self, ordinals: list[int], done: int, chosen: list[ChosenRows], nbytes: int
+        self, ordinals: list[int], done: int, batches: Iterable[Batch], row_bytes: float
     ) -> None:
         self.ordinals = ordinals
         self.done = done
-        self.chosen = [each for each in chosen if len(each)]
-        self.rows = sum(map(len, self.chosen))
-        self.bytes = nbytes
+        rows = [(batch, len(batch.places)) for batch in batches]
+        self.batches = [batch for batch, count in rows if count]
+        self.rows = sum(count for _, count in rows)
+        self.row_bytes = row_bytes
+        self.bytes = int(self.rows * row_bytes)
 
     def takes(self, other: _SparseRows, most_bytes: int) -> bool:
         """Return whether the rows of another are read together with these."""
@@ -147,8 +137,13 @@ class _SparseRows:
     def with_more(self, other: _SparseRows) -> _SparseRows:
         """Return the rows of both, as those of the first unit."""
         ordinals = [*self.ordinals, *other.ordinals]
-        chosen = [*self.chosen, *other.chosen]
-        return _SparseRows(ordinals, self.done, chosen, self.bytes + other.bytes)
+        row_bytes = (self.bytes + other.bytes) / (self.rows + other.rows)
+        return _SparseRows(ordinals, self.done, [*self.batches, *other.batches], row_bytes)
+
+    def narrowed(self, dynamic: DynamicFilter) -> _SparseRows:
+        """Return those of the rows that a dynamic filter still needs."""
+        batches = map(dynamic.still_needed, self.batches)
+        return _SparseRows(self.ordinals, self.done, batches, self.row_bytes)
 
 
 class _Scan:
@@ -158,6 +153,9 @@ class _Scan:
         self.loader = loader
         self.stage = stage
         self.most_bytes = most_bytes
+        opening = next(filter(opens_filter, stage.clauses), None)
+        self.filter = None if opening is None else cast(Filters, opening).open_filter()
+        """Of the first clause that has one: behind it there is an exchange."""
         self._bind = len(stage.clauses)
         """So many clauses are known not to read a unit, or not known to do so."""
 
@@ -172,11 +170,11 @@ class _Scan:
             found = packs_of(read.rows[within], read.nbytes[within], pool.workers, live_bytes)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
-        joining, choosing = sink_of(clauses, joins_slices), sink_of(clauses, chooses)
+        joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
         if joining is not None and self.loader.are_alone:
             return self.reduced_units(packs(), pool, joining)
-        if joins_units and choosing is not None:
-            return self.chosen_units(packs(), pool, live_bytes, choosing)
+        if joins_units and filtering is not None:
+            return self.filtered_units(packs(), pool, live_bytes, filtering)
         drops = joins_units and not self.stage.keeps_count
         if drops and not self.loader.is_far:  # whose rows are not found in one pass
             return self.selected_units(ordinals, pool)
@@ -188,7 +186,7 @@ class _Scan:
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 unit = self.loader.unit(ordinal)
-                return run_bound(self.stage.clauses, self.stage.schemas, unit)
+                return run_bound(self.stage.clauses, self.stage.schemas, unit, self.filter)
 
         return Task(run, self._bytes([ordinal]))
 
@@ -318,86 +316,92 @@ class _Scan:
         most = unit.rows_spanned // SPARSE if unit.has_codes else unit.rows_spanned - 1
         if sum(map(len, left)) > most:
             return None
-        chosen = [
-            ChosenRows(batch.unread(), rows.places())
-            for batch, rows in zip(unit.batches, left, strict=True)
-        ]
-        sparse = self._sparse_of(unit.ordinal, done, chosen)
+        batches = [b.keep(rows.places()) for b, rows in zip(unit.batches, left, strict=True)]
+        sparse = self._sparse_of(unit.ordinal, done, batches)
         return sparse if sparse.bytes <= FEW_BYTES else None
 
-    def _sparse_of(self, ordinal: int, done: int, chosen: list[ChosenRows]) -> _SparseRows:
+    def _sparse_of(self, ordinal: int, done: int, batches: Iterable[Batch]) -> _SparseRows:
         whole = max(1, int(self.loader.source.read.rows[ordinal]))
-        nbytes = self._bytes([ordinal]) * sum(map(len, chosen)) // whole
-        return _SparseRows([ordinal], done, chosen, nbytes)
+        return _SparseRows([ordinal], done, batches, self._bytes([ordinal]) / whole)
 
-    # --- rows that are chosen ---------------------------------------------------------------------
+    # --- rows that a dynamic filter leaves --------------------------------------------------------
 
-    def chosen_units(
+    def filtered_units(
         self, packs: list[range], pool: LocalPool, most_bytes: int, at: int
     ) -> Iterator[ProcessingUnit]:
-        """Give the chosen rows of units, once as many units as may wait have chosen.
-
-        Bytes are counted as stored bytes of whole units, the most that the chosen rows can have.
-        """
-        waiting: list[_ChosenUnit] = []
+        """Give what a dynamic filter leaves of units, once as many as may wait are narrowed."""
+        waiting: list[_SparseRows | Task[ProcessingUnit]] = []
         rows = size = 0
-        for found in _with_error(pool.map(self._choosing(pack, at) for pack in packs)):
+        for found in _with_error(pool.map(self._narrowing(pack, at) for pack in packs)):
             if isinstance(found, TesselError):
-                yield from pool.map(self._left(waiting, at))
+                yield from pool.map(self._left(waiting))
                 raise found
             waiting += found
-            for each in found:
-                if each.chosen:
-                    rows += sum(map(len, each.chosen))
-                    size += self._bytes([each.ordinal])
+            sparse = [each for each in found if isinstance(each, _SparseRows)]
+            rows += sum(each.rows for each in sparse)
+            size += sum(each.bytes for each in sparse)
             if rows > _MOST_WAITING_ROWS or size > most_bytes:
-                yield from pool.map(self._left(waiting, at))
+                yield from pool.map(self._left(waiting))
                 waiting, rows, size = [], 0, 0
-        yield from pool.map(self._left(waiting, at))
+        yield from pool.map(self._left(waiting))
 
-    def _choosing(self, pack: range, at: int) -> Task[list[_ChosenUnit]]:
-        def run() -> list[_ChosenUnit]:
-            found: list[_ChosenUnit] = []
+    def _narrowing(self, pack: range, at: int) -> Task[list[_SparseRows | Task[ProcessingUnit]]]:
+        def run() -> list[_SparseRows | Task[ProcessingUnit]]:
             with self.loader.naming():
-                for ordinal in pack:
-                    chosen = self._choose(self.loader.unit(ordinal), at)
-                    if chosen is None or any(map(len, chosen)):
-                        found.append(_ChosenUnit(ordinal, chosen))
-            return found
+                units = [(ordinal, self._looked_at(ordinal, at)) for ordinal in pack]
+                return [
+                    (None if unit is None else self._narrowed(unit, at)) or self.read(ordinal)
+                    for ordinal, unit in units
+                ]
 
         return Task(run, self._bytes(pack))
 
-    def _choose(self, whole: ProcessingUnit, at: int) -> list[ChosenRows] | None:
+    def _looked_at(self, ordinal: int, at: int) -> BoundUnit | None:
+        """Return a unit behind the clauses before the filter, which knows it; None to read it."""
+        assert self.filter is not None
         try:
-            unit, _ = self._bound(whole, at)
+            unit, _ = self._bound(self.loader.unit(ordinal), at)
+            if not is_bound(unit):
+                return None
+            for batch in unit.batches:
+                self.filter.look(batch)
         except CancelledError:
             raise
         except TesselError:
             return None  # it is read, and the first row that fails says so
-        return choose_rows(unit, self.stage.clauses[at]) if is_bound(unit) else None
+        return unit
 
-    def _left(self, waiting: list[_ChosenUnit], at: int) -> Iterator[Task[ProcessingUnit]]:
-        """Give the tasks that read chosen rows, few rows of several units by one task."""
-        for found in _joined(
-            self._revised(waiting, at), most_units=len(waiting), most_bytes=self.most_bytes
-        ):
+    def _narrowed(self, unit: BoundUnit, at: int) -> _SparseRows | None:
+        assert self.filter is not None
+        name = self.stage.clauses[at].name
+        with telemetry.span("clause.choose", clause=name, unit=unit.ordinal) as facts:
+            facts.update(rows_in=unit.rows_spanned, stored=False)
+            narrowed = unit.narrowed_by(self.filter)
+            if narrowed is None:
+                return None
+            sparse = self._sparse_of(unit.ordinal, at + 1, narrowed.batches)
+            forms = unit.take_forms()
+            stored = not any(form in ("values", "dictionary") for form in forms.values())
+            facts.update(rows_out=sparse.rows, stored=stored, columns=forms)
+        return sparse
+
+    def _left(
+        self, waiting: list[_SparseRows | Task[ProcessingUnit]]
+    ) -> Iterator[Task[ProcessingUnit]]:
+        """Give the tasks that read what is left, few rows of several units by one task."""
+        assert self.filter is not None
+        needed = (
+            each.narrowed(self.filter) if isinstance(each, _SparseRows) else each
+            for each in waiting
+        )
+        for found in _joined(needed, most_units=len(waiting), most_bytes=self.most_bytes):
             yield self._reading(found) if isinstance(found, _SparseRows) else found
-
-    def _revised(
-        self, waiting: list[_ChosenUnit], at: int
-    ) -> Iterator[_SparseRows | Task[ProcessingUnit]]:
-        for each in waiting:
-            if each.chosen is None:
-                yield self.read(each.ordinal)
-                continue
-            settle_rows(self.stage.clauses[at], each.chosen)
-            yield self._sparse_of(each.ordinal, at + 1, each.chosen)
 
     def _reading(self, sparse: _SparseRows) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 try:
-                    unit = self.loader.read_chosen(sparse.chosen, sparse.ordinals[0])
+                    unit = self.loader.read_selected(sparse.batches, sparse.ordinals[0])
                     return self._rest(unit, sparse.done)
                 except CancelledError:
                     raise

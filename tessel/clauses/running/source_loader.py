@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.running.bound_unit import BoundUnit, bound_unit
-from tessel.clauses.running.late_materialization import ChosenRows, read_joined, read_together
+from tessel.clauses.running.late_materialization import read_joined, read_together
 from tessel.clauses.running.pieces import load_piece, piece_of
 from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.errors import TesselError
+from tessel.store.manifest.batch import Batch
 
 __all__ = ["SourceLoader"]
 
@@ -74,16 +75,15 @@ class SourceLoader:
             return bound_unit(sources, self._segments, self._read.bindings, ordinal, self._symbol)
         return ProcessingUnit(ordinal, index.schema, map(self._gather, positions))
 
-    def read_chosen(self, chosen: Sequence[ChosenRows], ordinal: int) -> ProcessingUnit:
-        """Return the unit of rows that were chosen, few of several batches in one pass."""
-        batch = chosen[0].batch
-        if len(chosen) > 1 and batch.bindings.keeps_names:
-            piece = read_together(chosen, self._segments, self._symbol)
+    def read_selected(self, batches: Sequence[Batch], ordinal: int) -> ProcessingUnit:
+        """Return the unit of the rows that are left of batches, few of several in one pass."""
+        first = batches[0]
+        if len(batches) > 1 and first.bindings.keeps_names:
+            piece = read_together(batches, self._segments, self._symbol)
             if piece is not None:
-                unit = ProcessingUnit(ordinal, batch.source.schema, [piece])
-                return unit.select(batch.schema.names)
-        batches = [each.selected() for each in chosen]
-        return BoundUnit(ordinal, batch.schema, batches, self._symbol)
+                unit = ProcessingUnit(ordinal, first.source.schema, [piece])
+                return unit.select(first.schema.names)
+        return BoundUnit(ordinal, first.schema, batches, self._symbol)
 
     def joined(self, units: range) -> list[Piece] | None:
         """Return small units as the pieces of one; None to read them one by one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard, TypeVar, cast
@@ -14,13 +15,15 @@ from tessel.arrays import empty_table
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import (
-    Begins,
     Broadcasts,
     Carries,
     Consumes,
+    DynamicFilter,
     Expands,
+    Filters,
     Interleaves,
     Joins,
+    opens_filter,
 )
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
@@ -40,7 +43,6 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 
 __all__ = [
-    "begun_stage",
     "bound_stage",
     "carrying_clause",
     "combine_carries",
@@ -71,7 +73,10 @@ def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
 
 
 def run_clauses(
-    clauses: Sequence[Clause], schemas: Sequence[TableSchema], unit: ProcessingUnit
+    clauses: Sequence[Clause],
+    schemas: Sequence[TableSchema],
+    unit: ProcessingUnit,
+    dynamic: DynamicFilter | None = None,
 ) -> ProcessingUnit:
     """Run clauses one after another and hold each to the schema that it promised.
 
@@ -81,6 +86,9 @@ def run_clauses(
         What runs.
     schemas
         The schema before the first clause and after each.
+    dynamic
+        The dynamic filter of a run, of the clause that opened it; where there is none, a unit that
+        is not read has one of its own.
 
     Raises
     ------
@@ -95,7 +103,7 @@ def run_clauses(
     result = unit
     for at, clause in enumerate(clauses):
         try:
-            result = run_clause(clause, schemas[at + 1], result)
+            result = run_clause(clause, schemas[at + 1], result, dynamic=dynamic)
         except CancelledError:
             raise  # it is no answer of any row
         except TesselError as error:
@@ -122,7 +130,10 @@ def run_clauses(
 
 
 def run_bound(
-    clauses: Sequence[Clause], schemas: Sequence[TableSchema], unit: ProcessingUnit
+    clauses: Sequence[Clause],
+    schemas: Sequence[TableSchema],
+    unit: ProcessingUnit,
+    dynamic: DynamicFilter | None = None,
 ) -> ProcessingUnit:
     """Run clauses as `run_clauses` does, on a unit that may be not read yet, and read it.
 
@@ -130,7 +141,7 @@ def run_bound(
     behind it, is seen on whole rows.
     """
     try:
-        return run_clauses(clauses, schemas, unit)
+        return run_clauses(clauses, schemas, unit, dynamic)
     except TesselError as error:
         if not needs_whole_rows(unit, error):
             raise
@@ -237,8 +248,15 @@ def run_clause(
     promised: TableSchema,
     unit: ProcessingUnit,
     process: Callable[[ProcessingUnit], ProcessingUnit] | None = None,
+    *,
+    dynamic: DynamicFilter | None = None,
 ) -> ProcessingUnit:
-    """Run one clause on a unit, by ``process`` in place of its own; the unit may be not read."""
+    """Run one clause on a unit, by ``process`` in place of its own; the unit may be not read.
+
+    Rows of one that is not read are dropped by the dynamic filter of a clause that has one.
+    """
+    if process is None and is_bound(unit) and opens_filter(clause):
+        process = functools.partial(_filtered, clause, dynamic)
     process = process or clause.process
     check_cancelled()
     if is_bound(unit):
@@ -249,6 +267,14 @@ def run_clause(
         found = as_promised(clause, result, promised)
         facts.update(rows_in=rows, rows_out=found.num_rows)
     return found
+
+
+def _filtered(
+    clause: Clause, dynamic: DynamicFilter | None, unit: ProcessingUnit
+) -> ProcessingUnit:
+    assert isinstance(unit, BoundUnit)
+    narrowed = unit.narrowed_by(dynamic or cast(Filters, clause).open_filter())
+    return clause.process(unit) if narrowed is None else narrowed
 
 
 def _bound(
@@ -324,18 +350,6 @@ def without_segments(unit: ProcessingUnit) -> ProcessingUnit:
     """Return the rows of a unit as what a stage left, no longer those of segments."""
     pieces = [dataclasses.replace(piece, segments=()) for piece in unit.pieces]
     return unit.with_pieces(pieces, unit.schema)
-
-
-def begun_stage(stage: Stage) -> Stage:
-    """Return a stage for one run in this process."""
-    if not any(map(_begins, stage.clauses)):
-        return stage
-    clauses = (cast(Begins, each).begun() if _begins(each) else each for each in stage.clauses)
-    return Stage(tuple(clauses), stage.schemas)
-
-
-def _begins(clause: Clause) -> bool:
-    return hasattr(clause, "begun")  # whether it satisfies the protocol takes 40 µs to say
 
 
 def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:

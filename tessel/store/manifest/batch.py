@@ -128,12 +128,6 @@ class Batch:
         rows.keep_where(mask)
         return self._of(rows)
 
-    def unread(self) -> Batch:
-        """Return the batch without what was read of it, for one that has to wait."""
-        found = copy.copy(self)
-        found._narrowed = None
-        return found
-
     # --- looking ----------------------------------------------------------------------------------
 
     @property
@@ -155,6 +149,11 @@ class Batch:
     def first_row(self) -> int:
         """The place in the symbol of the row that places are counted from."""
         return self.source.first_row
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """The rows that bounds of the index and zone maps leave, from the first row on; int64."""
+        return self._pruned.places()
 
     @property
     def first_place(self) -> int:
@@ -206,6 +205,23 @@ class Batch:
                 break
             self._narrowed = rows, tuple(left)
         return self._narrowed
+
+    def rows_left(self, names: Sequence[str], unit: int = 0) -> SelectedRows | None:
+        """Return the rows that conjuncts leave, a copy; None where values are needed.
+
+        That is also where one of some columns is computed, by the names inside of the batch, and
+        where a computed column may have no result for a row: then all rows have to be met.
+
+        Raises
+        ------
+        TesselError
+            What evaluating a conjunct raises.
+        """
+        stored = all(name in self.source.schema for name in names)
+        if not stored or self.bindings.may_raise_behind:
+            return None
+        rows, left = self.narrowed(unit)
+        return rows.copied() if all(isinstance(each, Computed) for each in left) else None
 
     def open(
         self,

@@ -216,6 +216,11 @@ class Bindings:
         return any(each.may_raise for each in self.steps if isinstance(each, Computed))
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether no row is dropped."""
+        return all(isinstance(each, Computed) for each in self.steps)
+
+    @property
     def keeps_names(self) -> bool:
         """Whether the columns are stored ones, under the names that they are stored under."""
         return all(name == own for name, own in self.columns.items()) and not any(

@@ -7,7 +7,6 @@ distinct, which visit pages in an order of their own, get the selected rows of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -160,16 +159,16 @@ class SelectedPage:
     ----------
     selected
         Those rows.
-    read
-        Reads the column's values of such rows.
     zones, page
         The zone maps of the column, and the number of the page.
+    is_whole
+        Whether all rows of a page are selected.
     """
 
     selected: SelectedRange
-    read: Callable[[SelectedRange], pa.Array]
     zones: ZoneMaps | None = None
     page: int = 0
+    is_whole: bool = False
 
     def __len__(self) -> int:
         """Return how many rows of the page are selected."""
@@ -198,10 +197,10 @@ class SelectedPage:
             return None
         return (zones.maximum if greatest else zones.minimum)[page]
 
-    def values(self) -> pa.Array:
-        """Return the values of the rows; text may be a dictionary."""
-        return self.read(self.selected)
-
-    def places(self) -> npt.NDArray[np.int64]:
-        """Return the selected rows, counted from the first row of the pieces; int64."""
-        return self.selected.places()
+    def extreme(self, *, greatest: bool) -> Any | None:
+        """Return the greatest or the least value of the rows; None where it is not known."""
+        zones, page = self.zones, self.page
+        if zones is None or not self.is_whole or not zones.bounded[page]:
+            return None
+        exact = zones.maximum_exact if greatest else zones.minimum_exact
+        return self.bound(greatest=greatest) if exact[page] else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -120,10 +120,16 @@ class SelectedRows:
         """
         zone = self._zone(name)
         if zone is None:
-            return [SelectedPage(selected, self._reader(name)) for selected in self._ranges]
-        read, edges = self._reader(name), zone.edges.tolist()
+            return [SelectedPage(selected) for selected in self._ranges]
+        edges = zone.edges.tolist()
         return [
-            SelectedPage(part, read, zone.zones, page) for page, part in _cuts(self._ranges, edges)
+            SelectedPage(
+                part,
+                zone.zones,
+                page,
+                part.is_whole and [part.low, part.high] == edges[page : page + 2],
+            )
+            for page, part in _cuts(self._ranges, edges)
         ]
 
     def within(self, parts: Sequence[SelectedPage]) -> SelectedRows:
@@ -414,12 +420,6 @@ class SelectedRows:
             return None
         zone = self._lazy.lazy_rows(found[0]).zones(found[1])
         return zone if zone is not None and zone.type == self.schema.type_of(name) else None
-
-    def _reader(self, name: str) -> Callable[[SelectedRange], pa.Array]:
-        def read(selected: SelectedRange) -> pa.Array:
-            return self._lazy.table(selected, [name]).column(name).chunk(0)
-
-        return read
 
 
 def _cuts(
