@@ -4,25 +4,29 @@ A package lists here what its users find in it (PEP 562). Our own modules import
 lies, so that what one module needs is all that it imports: a package that imports all of its
 modules makes each of them pay for all.
 
-:func:`dataclass` is that of the standard library, which writes and compiles the source of up to
-seven methods for each class while its module is imported: a script of one query spent more time on
-that than on its query, and most of these methods are never called. Here a class has its fields at
-once, and a method is made by the standard library when somebody calls it. All else is as there:
+:func:`dataclass` is that of the standard library, which looks at each field and writes and compiles
+the source of up to seven methods for each class while its module is imported: a script of one query
+spent more time on that than on its query, and most of these methods are never called. Here the
+standard library looks at a class when somebody asks for its fields, and a method is made when
+somebody calls it; ``__init__`` is compiled for a class with several objects. All else is as there:
 fields, parameters, equality, order, text, errors, also for those who derive from a class in either
-way. But a wrong order of fields is told by the first call, and there are no ``InitVar``.
+way. But a wrong order of fields is told when ``__init__`` is compiled, and there are no ``InitVar``
+and ``KW_ONLY``.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import importlib
 import inspect
 import operator
 import reprlib
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "names_from"]
 
@@ -66,31 +70,29 @@ def _dataclass(
     """Make a class a dataclass; parameters are those of ``dataclasses.dataclass``."""
 
     def decorate(cls: type) -> Any:
-        own = dict(vars(cls))
+        own = vars(cls)
         # A class that says how it is equal, and not more, has None there.
         is_hashed = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
-        # Over other dataclasses the standard library says which may be frozen.
-        is_derived = hasattr(cls, "__dataclass_fields__")
-        if cls.__doc__ is None:
-            cls.__doc__ = cls.__name__  # else the standard library asks for the signature
-        made: Any = dataclasses.dataclass(
-            init=False, repr=False, eq=False, frozen=frozen and is_derived, slots=slots
-        )(cls)
-        options = {"init": init, "repr": repr, "eq": eq, "order": order, "frozen": frozen}
-        for name, value in options.items():
-            setattr(made.__dataclass_params__, name, value)
-        if frozen and not is_derived:
-            made.__setattr__, made.__delattr__ = _set_unless_frozen, _delete_unless_frozen
-            if slots and "__getstate__" not in own:
-                made.__getstate__, made.__setstate__ = _state, _set_state
+        declared = _Declared(cls, frozen)
+        members: dict[str, Any] = {
+            "__doc__": cls.__name__ if cls.__doc__ is None else cls.__doc__,
+            "__dataclass_fields__": _Asked(declared, "__dataclass_fields__"),
+            "__dataclass_params__": _parameters(init, repr, eq, order, frozen),
+        }
+        if frozen:
+            members |= {"__setattr__": _set_unless_frozen, "__delattr__": _delete_unless_frozen}
         if eq and not is_hashed:
-            made.__hash__ = _made_later(made, "__hash__") if frozen else None
-        asked = {"__init__": init, "__repr__": repr, "__eq__": eq, **dict.fromkeys(_ORDER, order)}
-        for name in (name for name, is_asked in asked.items() if is_asked and name not in own):
-            setattr(made, name, _made_later(made, name))
-        if init and "__init__" not in own:
-            made.__signature__ = _Signature(made)
-        return abc.update_abstractmethods(made)
+            members["__hash__"] = _made_later(declared, "__hash__") if frozen else None
+        # What follows gives way to what a class has of its own.
+        made_later = ["__init__"] * init + ["__repr__"] * repr + ["__eq__"] * eq + _ORDER * order
+        given: dict[str, Any] = {name: _made_later(declared, name) for name in made_later}
+        given["__match_args__"] = _Asked(declared, "__match_args__")
+        if frozen and slots:
+            given |= {"__getstate__": _state, "__setstate__": _set_state}
+        if init:
+            given["__signature__"] = _Signature(declared)
+        members |= {name: each for name, each in given.items() if name not in own}
+        return abc.update_abstractmethods(declared.finish(members, slots))
 
     return decorate if cls is None else decorate(cls)
 
@@ -100,107 +102,192 @@ if TYPE_CHECKING:
 else:
     dataclass = _dataclass
 
+_ORDER = ["__lt__", "__le__", "__gt__", "__ge__"]
 
-_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+
+@functools.cache
+def _parameters(*values: bool) -> Any:
+    made: Any = dataclasses.make_dataclass("_", (), init=False, repr=False, eq=False)
+    for name, value in zip(("init", "repr", "eq", "order", "frozen"), values, strict=True):
+        setattr(made.__dataclass_params__, name, value)
+    return made.__dataclass_params__
 
 
-def _made_later(cls: type, name: str) -> Callable[..., Any]:
+class _Declared:
+    """What a class declares: its own fields, and those of its bases."""
+
+    def __init__(self, cls: type, frozen: bool) -> None:
+        self.cls, self.frozen = cls, frozen
+        annotations = inspect.get_annotations(cls).items()
+        self.kinds = {name: kind for name, kind in annotations if not _is_of_class(kind)}
+        self.values: dict[str, Any] = {
+            name: getattr(cls, name, dataclasses.MISSING) for name in self.kinds
+        }
+        self._bases: list[Any] = [
+            base for base in cls.__mro__[-2:0:-1] if "__dataclass_fields__" in vars(base)
+        ]
+        frozen_bases = {base.__dataclass_params__.frozen for base in self._bases}
+        if frozen_bases and frozen != any(frozen_bases):
+            one, other = ("frozen", "a non-frozen") if frozen else ("non-frozen", "a frozen")
+            raise TypeError(f"cannot inherit {one} dataclass from {other} one")
+
+    @functools.cached_property
+    def fields(self) -> tuple[dataclasses.Field[Any], ...]:
+        """The fields in their order, those of base classes first."""
+        fields = {each.name: each for base in self._bases for each in _fields_of(base)}
+        for name, value in self.values.items():
+            if isinstance(value, types.MemberDescriptorType):
+                value = dataclasses.MISSING  # a slot of a base class
+            is_field = isinstance(value, dataclasses.Field)
+            fields[name] = field = value if is_field else dataclasses.field(default=value)
+            field.name, field.type = name, self.kinds[name]
+        return tuple(fields.values())
+
+    def finish(self, members: dict[str, Any], slots: bool) -> Any:
+        """Give members to the class; with slots it is made anew, as by the standard library."""
+        cls = self.cls
+        if slots:
+            inherited = [each.name for base in self._bases for each in _fields_of(base)]
+            names = dict.fromkeys([*inherited, *self.kinds])
+            known = {name for base in cls.__mro__ for name in vars(base).get("__slots__", ())}
+            left_out = names.keys() | {"__dict__", "__weakref__"}
+            kept = {name: each for name, each in vars(cls).items() if name not in left_out}
+            kept["__slots__"] = tuple(name for name in names if name not in known)
+            self.cls = type(cls)(cls.__name__, cls.__bases__, kept | members)
+            self.cls.__qualname__ = cls.__qualname__
+            return self.cls
+        for name, value in self.values.items():
+            if isinstance(value, dataclasses.Field):
+                if value.default is dataclasses.MISSING:
+                    delattr(cls, name)
+                else:
+                    setattr(cls, name, value.default)
+        for name, value in members.items():
+            setattr(cls, name, value)
+        return cls
+
+    def standard(self, init: bool) -> Any:
+        """Have the standard library make a class of the same fields."""
+        members: dict[str, Any] = {each.name: each for each in self.fields}
+        members["__annotations__"] = {each.name: each.type for each in self.fields}
+        members["__module__"] = self.cls.__module__
+        members["__doc__"] = "-"  # else it asks for the signature
+        if hasattr(self.cls, "__post_init__"):
+            members["__post_init__"] = self.cls.__post_init__
+        made = type(self.cls.__name__, (), members)
+        frozen, slots = self.frozen and init, "__slots__" in vars(self.cls)
+        decorate = dataclasses.dataclass(
+            init=init, repr=False, eq=False, frozen=frozen, slots=slots
+        )
+        return decorate(made)
+
+
+class _Asked:
+    """Stands for an attribute of a class until somebody asks for it."""
+
+    def __init__(self, declared: _Declared, name: str) -> None:
+        self.declared, self._name = declared, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        value = getattr(self.declared.standard(init=False), self._name)
+        setattr(self.declared.cls, self._name, value)
+        return value
+
+
+def _fields_of(base: Any) -> Iterable[dataclasses.Field[Any]]:
+    asked = vars(base)["__dataclass_fields__"]
+    return asked.declared.fields if isinstance(asked, _Asked) else dataclasses.fields(base)
+
+
+def _is_of_class(kind: object) -> bool:
+    return str(kind).removeprefix("typing.").startswith("ClassVar")
+
+
+def _made_later(declared: _Declared, name: str) -> Callable[..., Any]:
     """Return what makes a method when it is called, and puts it in its own place."""
     found: list[Callable[..., Any]] = []
+    interpreted = 0
 
     def made() -> Callable[..., Any]:
         if not found:
-            found.append(_made(cls, name))
+            found.append(_made(declared, name))
             method.__wrapped__ = found[0]  # who asks for the signature finds it
-            if vars(cls).get(name) is method:  # else a decorator has it
-                setattr(cls, name, found[0])
+            if vars(declared.cls).get(name) is method:  # else a decorator has it
+                setattr(declared.cls, name, found[0])
         return found[0]
 
-    def of_any(self: Any, /, *positional: Any, **named: Any) -> Any:
-        return made()(self, *positional, **named)
+    method: Any
+    if name == "__init__":
 
-    def of_one(self: Any) -> Any:
-        return made()(self)
+        def method(self: Any, /, *positional: Any, **named: Any) -> None:
+            nonlocal interpreted
+            interpreted += 1
+            # Compiling costs as much as setting the fields of fifty objects one by one.
+            if interpreted > 10 or not _set_fields(declared.fields, self, positional, named):
+                made()(self, *positional, **named)
 
-    def of_two(self: Any, other: Any) -> Any:
-        return made()(self, other)
+    elif name in ("__repr__", "__hash__"):
 
-    methods: dict[str, Any] = {"__init__": of_any, "__repr__": of_one, "__hash__": of_one}
-    method: Any = methods.get(name, of_two)
-    method.__name__, method.__module__ = name, cls.__module__
-    method.__qualname__ = f"{cls.__qualname__}.{name}"
-    return cast(Callable[..., Any], method)
+        def method(self: Any) -> Any:
+            return made()(self)
+
+    else:
+
+        def method(self: Any, other: Any) -> Any:
+            return made()(self, other)
+
+    method.__name__, method.__module__ = name, declared.cls.__module__
+    method.__qualname__ = f"{declared.cls.__qualname__}.{name}"
+    return method  # type: ignore[no-any-return]
 
 
-def _made(cls: Any, name: str) -> Callable[..., Any]:
+def _set_fields(
+    fields: tuple[dataclasses.Field[Any], ...],
+    instance: Any,
+    positional: tuple[Any, ...],
+    named: dict[str, Any],
+) -> bool:
+    """Do what ``__init__`` would do; return false if the arguments are not right."""
+    by_place = [each.name for each in fields if each.init and each.kw_only is not True]
+    given = dict(zip(by_place, positional, strict=False))
+    is_fit = len(given) == len(positional) and given.keys().isdisjoint(named)
+    given.update(named)
+    if not is_fit or not given.keys() <= {each.name for each in fields if each.init}:
+        return False
+    values: dict[str, Any] = {}
+    for each in fields:
+        if each.name in given:
+            values[each.name] = given[each.name]
+        elif each.default_factory is not dataclasses.MISSING:
+            values[each.name] = each.default_factory()
+        elif each.default is not dataclasses.MISSING:
+            values[each.name] = each.default
+        elif each.init:
+            return False
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+    if hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+    return True
+
+
+def _made(declared: _Declared, name: str) -> Callable[..., Any]:
     """Return a method of a dataclass.
 
     Only ``__init__`` is compiled: the others are as fast over what ``operator.attrgetter`` gets.
     """
+    cls, fields = declared.cls, declared.fields
     if name == "__init__":
-        method = _init_of(cls)
+        method: Callable[..., Any] = declared.standard(init=True).__init__
     elif name == "__repr__":
-        method = _repr_of([each.name for each in dataclasses.fields(cls) if each.repr])
+        method = _repr_of([each.name for each in fields if each.repr])
     elif name == "__hash__":
-        hashed = [e for e in dataclasses.fields(cls) if (e.compare if e.hash is None else e.hash)]
+        hashed = [each for each in fields if (each.compare if each.hash is None else each.hash)]
         method = _hash_of(_values_of([each.name for each in hashed]))
     else:
-        compared = [each.name for each in dataclasses.fields(cls) if each.compare]
-        method = _comparison_of(name, _values_of(compared))
+        method = _comparison_of(name, _values_of([each.name for each in fields if each.compare]))
     method.__name__, method.__module__ = name, cls.__module__
     method.__qualname__ = f"{cls.__qualname__}.{name}"
-    return method
-
-
-class _FromFactory:
-    """What stands for a value that is made anew for each object."""
-
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-_FROM_FACTORY = _FromFactory()
-
-
-def _init_of(cls: Any) -> Callable[..., Any]:
-    """Return the ``__init__`` that the standard library would write, of less source."""
-    fields = dataclasses.fields(cls)
-    itself = "self" if all(each.name != "self" for each in fields) else "_itself"
-    sets = cls.__dataclass_params__.frozen
-    scope: dict[str, Any] = {"_set": object.__setattr__, "_FROM_FACTORY": _FROM_FACTORY}
-    lines: list[str] = []
-    given: dict[bool, list[str]] = {False: [], True: []}
-    optional = ""
-    for each in fields:
-        known, name, value = f"_of_{each.name}", each.name, each.name
-        is_made = each.default_factory is not dataclasses.MISSING
-        is_known = is_made or each.default is not dataclasses.MISSING
-        by_name = each.kw_only is True
-        if is_known:
-            scope[known] = each.default_factory if is_made else each.default
-        if each.init:
-            if is_made:
-                value = f"{known}() if {name} is _FROM_FACTORY else {name}"
-            default = "" if not is_known else "=_FROM_FACTORY" if is_made else f"={known}"
-            given[by_name].append(name + default)
-            if optional and not is_known and not by_name:
-                raise TypeError(
-                    f"non-default argument {name!r} follows default argument {optional}"
-                )
-            optional = repr(name) if is_known and not by_name else optional
-        elif is_made or (is_known and "__slots__" in vars(cls)):  # slots hold no defaults
-            value = f"{known}()" if is_made else known
-        else:
-            continue
-        lines.append(f"_set({itself}, {name!r}, {value})" if sets else f"{itself}.{name} = {value}")
-    if hasattr(cls, "__post_init__"):
-        lines.append(f"{itself}.__post_init__()")
-    arguments = [itself, *given[False], *(["*", *given[True]] if given[True] else [])]
-    body = "\n ".join(lines or ["pass"])
-    exec(f"def __init__({', '.join(arguments)}):\n {body}", scope)
-    method: Callable[..., Any] = scope["__init__"]
-    method.__annotations__ = {each.name: each.type for each in fields if each.init}
-    method.__annotations__["return"] = None
     return method
 
 
@@ -241,13 +328,13 @@ def _comparison_of(name: str, values: Callable[[Any], tuple[Any, ...]]) -> Calla
 class _Signature:
     """The signature of a dataclass, made when it is asked for."""
 
-    def __init__(self, cls: type) -> None:
-        self._cls = cls
+    def __init__(self, declared: _Declared) -> None:
+        self._declared = declared
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
-        if instance is not None or owner is not self._cls:
+        if instance is not None or owner is not self._declared.cls:
             raise AttributeError("__signature__")
-        signature = inspect.signature(_made(owner, "__init__"))
+        signature = inspect.signature(_made(self._declared, "__init__"))
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 

@@ -111,6 +111,8 @@ def test_methods_are_made_when_they_are_called_and_not_before() -> None:
 
     before = {name: vars(Point)[name] for name in ("__init__", "__eq__", "__repr__", "__hash__")}
     point = Point(3)
+    assert vars(Point)["__init__"] is before["__init__"]
+    assert all(Point(number).x == number for number in range(50))
     assert vars(Point)["__init__"] is not before["__init__"]
     assert all(vars(Point)[name] is before[name] for name in ("__eq__", "__repr__", "__hash__"))
     assert point == Point(3)
