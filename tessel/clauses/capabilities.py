@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.ecs import ProcessingUnit
-from tessel.expression.schema import TableSchema
-from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.index import SegmentIndex
-
 if TYPE_CHECKING:
     from tessel.clauses.base import Clause
+    from tessel.ecs import ProcessingUnit
+    from tessel.expression.schema import TableSchema
+    from tessel.store.manifest.batch import Batch
+    from tessel.store.manifest.index import SegmentIndex
 
 __all__ = [
     "Broadcasts",

@@ -12,7 +12,6 @@ from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
-from tessel.expression.intervals import evaluate_statistics
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -74,6 +73,8 @@ class Filter(Clause):
 
     def proves(self, index: SegmentIndex) -> npt.NDArray[np.int8]:
         """Return in which row slices, by their statistics, no row is true, or every row is."""
+        from tessel.expression.intervals import evaluate_statistics
+
         return evaluate_statistics(self.predicate, index.statistics, index.schema)
 
     def drop_reason(self) -> str:

@@ -253,7 +253,7 @@ def _misfit_of_fields(value: Any) -> Misfit | None:
     return None
 
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_SURROGATES = "[\ud800-\udfff]"
 """Halves of characters, which text in UTF-8 cannot hold."""
 
 
@@ -267,7 +267,7 @@ _FITTING: dict[Any, Callable[[Any], bool]] = {
     object: lambda value: True,
     None: lambda value: value is None,
     type(None): lambda value: value is None,
-    str: lambda value: isinstance(value, str) and not _SURROGATES.search(value),
+    str: lambda value: isinstance(value, str) and not re.search(_SURROGATES, value),
     bool: lambda value: isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"),
     int: lambda value: _is_number(value, numbers.Integral),
     float: lambda value: _is_number(value, numbers.Real),

@@ -7,7 +7,6 @@ overflow, or be rounded otherwise than in the values domain, is refused with Non
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -266,6 +265,8 @@ def _is_counted(kind: pa.DataType) -> bool:
 
 def plain_bound(literal: Literal, target: pa.DataType) -> Any:
     """Return the number that a literal is compared as; None for what has none, or is missing."""
+    from fractions import Fraction
+
     if literal.is_missing_value:
         return None
     if pa.types.is_integer(target) or pa.types.is_float64(target) or pa.types.is_float32(target):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -122,6 +121,8 @@ class BlockComparisons(BlockArithmetic):
         ratio: int,
     ) -> int | None:
         """Compare with a literal, which counts ``ratio`` units in one of the column."""
+        from fractions import Fraction
+
         if isinstance(left, Stored) and _has_texts(left):
             is_asked = asked is Equal and not literal.is_missing_value
             return self._text_equal(left, literal.value) if is_asked else None
@@ -165,6 +166,8 @@ class BlockComparisons(BlockArithmetic):
         self, asked: type[Comparison], left: Stored, compared: pa.DataType, bound: Any
     ) -> int | None:
         """Compare decimals, kept as integers, with a number that they are compared with exactly."""
+        from fractions import Fraction
+
         kind = left.column.type
         if not pa.types.is_decimal(compared):
             return None
@@ -306,6 +309,8 @@ def scaled_range(asked: type[Comparison], bound: Any, exponent: int) -> tuple[in
     tuple of int
         The least and the greatest; the least is above the greatest where there is none.
     """
+    from fractions import Fraction
+
     if math.isinf(bound):
         return _integer_range(asked, bound)
     guess = math.floor(Fraction(bound) * 10**exponent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -24,7 +23,7 @@ from tessel.errors import (
     shown,
 )
 from tessel.expression import literal_codec
-from tessel.expression.node import ATOM, Expression, layout, require_text
+from tessel.expression.node import ATOM, Expression, hashed, layout, require_text
 from tessel.expression.printing import Piece
 from tessel.expression.registry import register
 from tessel.expression.scalars import elapsed_text, scalar_of
@@ -169,9 +168,7 @@ class ValueSet:
     @cached
     def digest(self) -> bytes:
         """The identity: 128 bits over kinds and contents."""
-        return hashlib.blake2b(
-            b"value set" + json.dumps(self.pairs).encode(), digest_size=16
-        ).digest()
+        return hashed(b"value set" + json.dumps(self.pairs).encode())
 
     @staticmethod
     def of(values: object) -> ValueSet:
@@ -214,7 +211,7 @@ class Regex:
     @cached
     def digest(self) -> bytes:
         """The identity: 128 bits over the pattern."""
-        return hashlib.blake2b(b"regex" + self.pattern.encode(), digest_size=16).digest()
+        return hashed(b"regex" + self.pattern.encode())
 
     def __str__(self) -> str:
         return "'" + self.pattern.replace("'", "''") + "'"

@@ -9,7 +9,6 @@ type rule.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
@@ -28,6 +27,11 @@ from tessel.expression.schema import TableSchema
 from tessel.expression.types import Operand, Signature
 from tessel.options import LEAST_LIMIT, current
 
+try:
+    from _blake2 import blake2b  # that of hashlib, which loads OpenSSL as well: 3 ms
+except ImportError:
+    from hashlib import blake2b
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -36,6 +40,7 @@ __all__ = [
     "Expression",
     "FieldKind",
     "Leaf",
+    "hashed",
     "layout",
     "post_order",
 ]
@@ -279,8 +284,13 @@ def argument_text(value: object) -> str:
     return str(value)
 
 
+def hashed(content: bytes) -> bytes:
+    """Return 128 bits that tell bytes apart."""
+    return blake2b(content, digest_size=16).digest()
+
+
 def _digest_of(node: Expression) -> bytes:
-    hasher = hashlib.blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     hasher.update(framed(node.name.encode()))
     for field in layout(type(node)):
         value = getattr(node, field.name)

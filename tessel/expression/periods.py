@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -68,9 +67,11 @@ def zone_of(kind: pa.DataType) -> dt.tzinfo | None:
     if fixed:
         minutes = int(fixed[2]) * 60 + int(fixed[3])
         return dt.timezone(dt.timedelta(minutes=-minutes if fixed[1] == "-" else minutes))
+    import zoneinfo
+
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
         raise IndexColumnError(
             f"the zone database does not know the zone {name!r} of the index", zone=name
         ) from None

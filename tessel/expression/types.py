@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import functools
 import re
-import zoneinfo
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -264,6 +263,8 @@ def check_zone(zone: str) -> None:
     """Raise ``ExpressionTypeError`` where a time zone is not one of the tz database."""
     if _OFFSET_ZONE.fullmatch(zone):
         return
+    import zoneinfo
+
     try:
         zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

@@ -6,7 +6,6 @@ are what tests run.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ __all__ = ["fused_multiply_add", "has_fma", "reinterpret", "words_of"]
 
 def fused_multiply_add(a: float, b: float, c: float) -> float:
     """Return ``a * b + c`` of finite floats, rounded once; where :func:`has_fma` alone."""
+    from fractions import Fraction
+
     return float(Fraction(a) * Fraction(b) + Fraction(c))
 
 

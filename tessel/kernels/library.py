@@ -92,6 +92,13 @@ def _address_source() -> str:
     return "{}.ctypes.data"
 
 
+_NUMBERS: dict[str, Any] = {
+    **{"b1": ctypes.c_bool, "f4": ctypes.c_float, "f8": ctypes.c_double},
+    **{f"i{each}": getattr(ctypes, f"c_int{8 * each}") for each in (1, 2, 4, 8)},
+    **{f"u{each}": getattr(ctypes, f"c_uint{8 * each}") for each in (1, 2, 4, 8)},
+}
+"""What a number of each type is to :mod:`ctypes`; ``numpy.ctypeslib`` takes 2 ms to import."""
+
 ADDRESS = _address_source()
 """Source for the address of an array; ``_read_address`` is of :mod:`ctypes`."""
 
@@ -119,14 +126,9 @@ def function(
         The type of the number that it returns, if any.
     """
     found = _library()[symbol]
-    found.argtypes = [
-        *[ctypes.c_int64] * lengths,
-        *(
-            ctypes.c_void_p if each is None else np.ctypeslib.as_ctypes_type(each)
-            for each in places
-        ),
-    ]
-    found.restype = None if result is None else np.ctypeslib.as_ctypes_type(result)
+    taken = [ctypes.c_void_p if each is None else _NUMBERS[each.str[1:]] for each in places]
+    found.argtypes = [*[ctypes.c_int64] * lengths, *taken]
+    found.restype = None if result is None else _NUMBERS[result.str[1:]]
     return found
 
 

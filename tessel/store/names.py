@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from tessel.errors import RefNameError, SymbolNameError
 
@@ -47,6 +46,7 @@ _LAST_NUMBER = 10**12 - 1
 _BUCKET_DIGITS = 9
 _LOG_NAME = re.compile(r"log/([0-9]{9})/([0-9]{3})")
 _REF_NAME = re.compile(r"(?!\d+$)\w[\w./-]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _OTHER_NAME = re.compile(r"(leaf|refs|man|lease)/([0-9a-f]{32})")
 _SEGMENT_NAME = re.compile(r"seg/([0-9a-f]{2})/(\1[0-9a-f]{30})")
 
@@ -132,7 +132,7 @@ def check_symbol_name(name: object) -> str:
         size = len(name.encode())
     except UnicodeEncodeError as error:
         raise SymbolNameError(f"{name!r} cannot name a symbol: {error.reason}") from error
-    if not 0 < size <= _NAME_BYTES or any(unicodedata.category(c) == "Cc" for c in name):
+    if not 0 < size <= _NAME_BYTES or _CONTROL.search(name):
         raise SymbolNameError(
             f"{name[:40]!r} cannot name a symbol",
             hint=f"a name has 1 to {_NAME_BYTES} bytes of UTF-8 and no control characters",

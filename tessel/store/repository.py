@@ -17,7 +17,6 @@ from tessel.errors import (
     StoreNotVisibleError,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.expression.node import Expression
 from tessel.store.bulk import Bulk
 from tessel.store.history.identity import open_store
 from tessel.store.history.log import ATTACHED
@@ -31,6 +30,7 @@ from tessel.store.timeline import AsOf
 from tessel.store.view import SymbolView
 
 if TYPE_CHECKING:
+    from tessel.expression.node import Expression
     from tessel.store.difference import Difference
     from tessel.store.objects.cloud_place import CloudOptions
     from tessel.store.objects.credentials import CredentialsSource

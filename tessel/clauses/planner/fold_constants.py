@@ -14,11 +14,9 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
 from tessel.errors import TesselError
 from tessel.expression.build import lit
-from tessel.expression.intervals import FALSE, TRUE, evaluate_statistics
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
-from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family
 
@@ -54,6 +52,8 @@ def fold_constants(draft: Draft) -> Draft:
 
 
 def _filter(clause: Filter, schema: TableSchema) -> list[Clause]:
+    from tessel.expression.intervals import FALSE, TRUE
+
     predicate = _folded(clause.predicate, schema)
     proof = _proof(predicate, schema)
     if proof == TRUE:
@@ -65,6 +65,7 @@ def _filter(clause: Filter, schema: TableSchema) -> list[Clause]:
 
 def _folded(expression: Expression, schema: TableSchema) -> Expression:
     """Return the expression with constants computed; itself where its type would be another."""
+    from tessel.expression.rewriting import rewrite
 
     def value(node: Expression) -> Expression:
         if isinstance(node, And | Or):
@@ -118,6 +119,8 @@ def _without_idle_operands(node: And | Or) -> Expression:
 
 def _proof(predicate: Expression, schema: TableSchema) -> int:
     """Return what is known of a predicate where nothing but the schema is known."""
+    from tessel.expression.intervals import evaluate_statistics
+
     if isinstance(predicate, Column):
         return 0
     return int(evaluate_statistics(predicate, _AnyRows(schema), schema)[0])

@@ -40,12 +40,9 @@ from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.positional import Positional
 from tessel.errors import TesselError
 from tessel.expression.build import lit
-from tessel.expression.intervals import FALSE, TRUE
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And
-from tessel.expression.raising import cannot_raise
-from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family, type_name
 from tessel.lazy import dataclass
@@ -94,6 +91,8 @@ def _insert_filter(runs: _Runs, clause: Filter) -> None:
 
 def _farthest(runs: _Runs, parts: Sequence[Filter]) -> int:
     """Return how many clauses one of these filters passes, added one after another."""
+    from tessel.expression.raising import cannot_raise
+
     farthest, nearest = 0, _FARTHEST
     for part in parts:
         gained = _destination(runs, part).gained
@@ -215,6 +214,8 @@ def _into_join(
     alone. One on the right does so where rows come out in pairs. It then meets rows without a
     match as well, which it never met as written: so only where it cannot fail.
     """
+    from tessel.expression.raising import cannot_raise
+
     left, right = inputs
     if join.how not in PASSED_BY_FILTERS_ON_THE_LEFT:
         return None
@@ -264,6 +265,9 @@ def _for_input(predicate: Expression, own: TableSchema, common: TableSchema) -> 
     A column that the input does not have is missing there; one of another type is cast to the
     common one, which holds all its values, unless it is compared the same without.
     """
+    from tessel.expression.raising import cannot_raise
+    from tessel.expression.rewriting import rewrite
+
     compares = cannot_raise(predicate)
 
     def column(node: Expression) -> Expression:
@@ -355,6 +359,8 @@ def push_to_source(draft: Draft) -> Draft:
 
 def _pruned(clause: Clause, index: SegmentIndex) -> tuple[SegmentIndex, bool]:
     """Return what a clause leaves of an index, and whether it keeps every row of that."""
+    from tessel.expression.intervals import FALSE, TRUE
+
     if index.slices == 0:
         return index, True
     assert isinstance(clause, Proves)

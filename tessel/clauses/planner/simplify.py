@@ -16,7 +16,6 @@ from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.expression.build import all_of
 from tessel.expression.leaves import Literal
-from tessel.expression.raising import cannot_raise
 
 __all__ = ["merge_filters", "simplify_sorts", "stop_early"]
 
@@ -90,6 +89,8 @@ def _one(filters: Sequence[Filter]) -> Sequence[Filter]:
 
 
 def _may_join(first: Filter, second: Filter) -> bool:
+    from tessel.expression.raising import cannot_raise
+
     return first.optimise == second.optimise and cannot_raise(second.predicate)
 
 

@@ -24,12 +24,10 @@ from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.running.pieces import load_piece, place_of, read_piece
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.running.replaying import columns_of, done, runs_of, unused_after
-from tessel.clauses.values import plain
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.unit import truths
 from tessel.errors import TesselError
 from tessel.expression.context import ExpressionContext
-from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.batch import Batch
@@ -161,6 +159,8 @@ class BoundUnit(ProcessingUnit):
         beside: Mapping[str, pa.ChunkedArray | pa.Array] = MappingProxyType({}),
     ) -> pa.ChunkedArray:
         """Return the values of an expression, one a row; its columns alone are read."""
+        from tessel.expression.evaluate import evaluate
+
         if isinstance(expression, Expression) and expression.columns() and not beside:
             tables = self._values(sorted(expression.columns()))
             if tables is not None:
@@ -380,4 +380,6 @@ def is_bound(unit: ProcessingUnit) -> TypeGuard[BoundUnit]:
 
 def _as_declared(chunks: Sequence[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
     """Return chunks as a column of the type; text that was read as dictionaries is decoded."""
+    from tessel.clauses.values import plain
+
     return pa.chunked_array([c if c.type == kind else plain(c) for c in chunks], kind)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence, Set
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.index_values import cut_index
 from tessel.ecs import ProcessingUnit
 from tessel.store.manifest.bindings import Bound, Computed, Conjunct
 
@@ -39,6 +38,8 @@ def done(run: Sequence[Bound], unused: Sequence[Set[str]], unit: ProcessingUnit)
     unit
         A unit that is read.
     """
+    from tessel.clauses.index_values import cut_index
+
     first = run[0]
     with telemetry.span("clause.process", clause=first.clause, unit=unit.ordinal) as facts:
         facts.update(rows_in=unit.num_rows)

@@ -30,7 +30,6 @@ from tessel.clauses.running.bound_unit import BoundUnit, is_bound
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.promises import as_promised
 from tessel.clauses.running.reduced import ReducedUnit
-from tessel.clauses.running.streams import unit_of_table
 from tessel.ecs import Piece, ProcessingUnit, segments_of
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import (
@@ -424,6 +423,7 @@ def finish_units(
     ordinal, row, symbol
         Of the first unit and its first row.
     """
+    from tessel.clauses.running.streams import unit_of_table
 
     def units() -> Iterator[ProcessingUnit]:
         number, at = ordinal, row

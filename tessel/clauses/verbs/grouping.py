@@ -11,7 +11,6 @@ from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
-from tessel.expression.periods import instant_text
 from tessel.expression.scalars import elapsed_text
 from tessel.lazy import dataclass
 
@@ -101,6 +100,8 @@ class GroupingVerbs(Query):
         drop_missing
             Whether rows with a missing key are left out.
         """
+        from tessel.expression.periods import instant_text
+
         return ResampledQuery(
             self,
             elapsed_text(rule),

@@ -12,7 +12,6 @@ from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
-from tessel.expression.periods import instant_text
 from tessel.expression.scalars import elapsed_text, whole_number
 
 if TYPE_CHECKING:
@@ -321,6 +320,8 @@ def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:
 
 
 def _instant(time: Any) -> int | str:
+    from tessel.expression.periods import instant_text
+
     number = whole_number(time)
     found = instant_text(time) if number is None else number
     if found is None:

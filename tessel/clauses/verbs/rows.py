@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.filter import Filter
-from tessel.clauses.head import Head
 from tessel.clauses.verbs.arguments import (
     ExpressionLike,
     as_expression,
@@ -18,7 +17,6 @@ from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.node import Expression
-from tessel.expression.periods import instant_text
 
 if TYPE_CHECKING:
     from tessel.clauses.ordering import Missing
@@ -51,11 +49,14 @@ class RowVerbs(Query):
         date-times, or None for no bound.
         """
         from tessel.clauses.date_range import DateRange
+        from tessel.expression.periods import instant_text
 
         return self.then(DateRange(instant_text(start), instant_text(end), closed))
 
     def head(self: QueryType, n: int = 5) -> QueryType:
         """Keep the first ``n`` rows; a negative ``n`` drops that many from the end."""
+        from tessel.clauses.head import Head
+
         return self.then(Head(as_row_count("head", n)))
 
     def tail(self: QueryType, n: int = 5) -> QueryType:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.lazy import dataclass
-from tessel.store.history.advisory_lock import advisory_lock
 from tessel.store.history.documents import Reference, seal
 from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.log import LogEntry, Outcome
@@ -101,6 +100,8 @@ class Committer(Versions):
 
         Whatever ``make`` raises ends it, with nothing committed.
         """
+        from tessel.store.history.advisory_lock import advisory_lock
+
         commit = new_id().hex()
         losses = 0
         with contextlib.ExitStack() as locks:

@@ -15,22 +15,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.expression.block_columns import ColumnForm
-from tessel.expression.build import col
-from tessel.expression.encoded import BlockProgram
-from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.bindings import Bindings, Bound, Computed, Conjunct, IndexBounds
-from tessel.store.manifest.opened_batch import OpenedBatch
-from tessel.store.manifest.selected_range import SelectedPage
 from tessel.store.manifest.selected_rows import SELECTED, SelectedRows
+
+if TYPE_CHECKING:
+    from tessel.expression.block_columns import ColumnForm
+    from tessel.expression.encoded import BlockProgram
+    from tessel.expression.node import Expression
+    from tessel.store.manifest.opened_batch import OpenedBatch
+    from tessel.store.manifest.selected_range import SelectedPage
 
 __all__ = ["Batch"]
 
@@ -255,6 +256,8 @@ class Batch:
         CorruptSegmentError
             When a page that is looked at is damaged.
         """
+        from tessel.store.manifest.opened_batch import OpenedBatch
+
         used, needed = self.bindings.needed(tuple(names), self._proved)
         stored = self._pruned.stored(needed)
         if stored is None:
@@ -280,6 +283,9 @@ class Batch:
         plan: Callable[[BlockProgram, int | None], Plan | None],
     ) -> Plan | None:
         """Compile what is bound, in the order of ``used``, and then what a plan adds to it."""
+        from tessel.expression.build import col
+        from tessel.expression.encoded import BlockProgram
+
         schema = self.source.schema
         if SELECTED in columns:
             schema = schema.with_column(SELECTED, pa.bool_())

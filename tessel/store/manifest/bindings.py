@@ -8,17 +8,16 @@ first batch, and found at those after it, also by the next query with the same p
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tessel.expression.build import col
-from tessel.expression.node import Expression
-from tessel.expression.raising import cannot_raise
-from tessel.expression.rewriting import with_columns
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
+
+if TYPE_CHECKING:
+    from tessel.expression.node import Expression
 
 __all__ = ["Bindings", "Bound", "Computed", "Conjunct", "IndexBounds"]
 
@@ -114,6 +113,7 @@ class Bindings:
 
     def filter(self, predicate: Expression, clause: str) -> Bindings:
         """Bind a conjunct: the last of the steps."""
+        from tessel.expression.raising import cannot_raise
 
         def bind(found: Bindings) -> None:
             may_raise = not cannot_raise(predicate, self.schema)
@@ -135,6 +135,7 @@ class Bindings:
 
     def with_columns(self, columns: Mapping[str, Expression], clause: str) -> Bindings:
         """Bind columns that are added, or replaced; each reads those before it."""
+        from tessel.expression.raising import cannot_raise
 
         def bind(found: Bindings) -> None:
             types: dict[str, pa.DataType] = {}
@@ -280,6 +281,8 @@ class Bindings:
 
     def _of_stored(self, expression: Expression) -> tuple[Expression, int]:
         """Return an expression with what is computed put in its place, and how deep that goes."""
+        from tessel.expression.rewriting import with_columns
+
         used = {name: self._inlined[name] for name in expression.columns() & self._inlined.keys()}
         depth = 1 + max((depth for _, depth in used.values()), default=0)
         if depth > _DEEPEST:
@@ -288,6 +291,9 @@ class Bindings:
 
     def _renamed(self, expression: Expression) -> Expression:
         """Return an expression in the names inside of the batch; unknown names raise."""
+        from tessel.expression.build import col
+        from tessel.expression.rewriting import with_columns
+
         names = expression.columns()
         if not names <= self.columns.keys():
             self.schema.require(sorted(names))

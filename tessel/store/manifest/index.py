@@ -7,7 +7,7 @@ with the reason for each drop. There is no Python object per segment until ``sou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.piece import PieceSource
 from tessel.store.manifest.piece_sources import PieceSources
-from tessel.store.manifest.slice_statistics import SliceStatistics
 from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
+
+if TYPE_CHECKING:
+    from tessel.store.manifest.slice_statistics import SliceStatistics
 
 __all__ = ["Drop", "SegmentIndex"]
 
@@ -217,6 +219,8 @@ class SegmentIndex:
     @cached
     def statistics(self) -> SliceStatistics:
         """What the manifests know of the columns, per row slice; read by column when asked."""
+        from tessel.store.manifest.slice_statistics import SliceStatistics
+
         return SliceStatistics(
             self._table,
             self._full_schema,

@@ -7,19 +7,21 @@ values are gathered where the selection is sparse; elsewhere pages are decoded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
 from tessel.expression.schema import TableSchema
-from tessel.kernels.blocks import StoredBlocks
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.manifest.selected_range import SelectedRange
-from tessel.store.segment.encoded_column import SegmentColumn
-from tessel.store.segment.lazy_rows import LazyRows
-from tessel.store.segment.stored_columns import StoredColumn, StoredColumns
+
+if TYPE_CHECKING:
+    from tessel.kernels.blocks import StoredBlocks
+    from tessel.store.manifest.selected_range import SelectedRange
+    from tessel.store.segment.encoded_column import SegmentColumn
+    from tessel.store.segment.lazy_rows import LazyRows
+    from tessel.store.segment.stored_columns import StoredColumn, StoredColumns
 
 __all__ = ["GATHERED", "SPARSE", "LazyColumns", "forms_of", "plain_text"]
 
@@ -188,6 +190,8 @@ class LazyColumns:
 
         Columns that no piece has were added after these rows.
         """
+        from tessel.store.segment.stored_columns import StoredColumns
+
         holders = [self.holders.get(name) for name in names]
         if not holders:
             return None
@@ -214,6 +218,7 @@ class LazyColumns:
         self, holders: Sequence[tuple[PieceSource, int]], low: int, high: int
     ) -> StoredColumns | None:
         """Return columns as stored; of whole row ranges they are a memo of the first segment."""
+        from tessel.store.segment.stored_columns import StoredColumns
 
         def found() -> tuple[tuple[StoredColumn, ...], StoredBlocks] | tuple[()]:
             pieces: dict[int, list[int]] = {}

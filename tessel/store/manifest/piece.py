@@ -19,11 +19,11 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
 from tessel.store.objects.base import ObjectStore
-from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.reader import SegmentReader
 
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Wanted
+    from tessel.store.segment.lazy_rows import LazyRows
 
 __all__ = ["PieceSource", "SegmentSource"]
 

@@ -12,27 +12,25 @@ import copy
 import dataclasses
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.expression.block_steps import UnboundProgram
-from tessel.expression.context import ExpressionContext
-from tessel.expression.encoded import BlockProgram
-from tessel.expression.intervals import FALSE, TRUE, UNKNOWN, evaluate_statistics
-from tessel.expression.node import Expression
-from tessel.expression.raising import cannot_raise
 from tessel.expression.schema import TableSchema
-from tessel.kernels.blocks import StoredBlocks
-from tessel.kernels.program import Program
-from tessel.kernels.select_rows import select_places, select_rows
 from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedPage, SelectedRange
-from tessel.store.segment.page_statistics import ColumnZones
-from tessel.store.segment.stored_columns import StoredColumn
+
+if TYPE_CHECKING:
+    from tessel.expression.block_steps import UnboundProgram
+    from tessel.expression.context import ExpressionContext
+    from tessel.expression.node import Expression
+    from tessel.kernels.blocks import StoredBlocks
+    from tessel.kernels.program import Program
+    from tessel.store.segment.page_statistics import ColumnZones
+    from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["SELECTED", "SelectedRows"]
 
@@ -208,6 +206,9 @@ class SelectedRows:
         TesselError
             What evaluating it on the selected rows raises.
         """
+        from tessel.expression.context import ExpressionContext
+        from tessel.expression.intervals import TRUE
+
         first, last = max(0, start), self._rows if stop is None else min(stop, self._rows)
         asked = self._between(first, last)
         if not asked:
@@ -232,6 +233,9 @@ class SelectedRows:
         bool
             Whether zone maps prove that it is true of all rows that are still selected.
         """
+        from tessel.expression.context import ExpressionContext
+        from tessel.expression.intervals import TRUE
+
         context = ExpressionContext.of(predicate)
         unpruned = list(self._unpruned(self._ranges, context, sorted(predicate.columns())))
         self._ranges = [selected for selected, _ in unpruned]
@@ -283,6 +287,9 @@ class SelectedRows:
             How many pages had selected rows, and have them now. Pages of the columns of the
             predicate are cut at the edges of all of them.
         """
+        from tessel.expression.context import ExpressionContext
+        from tessel.expression.intervals import FALSE
+
         edges, proofs = self._page_proofs(
             ExpressionContext.of(predicate), sorted(predicate.columns())
         )
@@ -326,6 +333,9 @@ class SelectedRows:
         self, selected: SelectedRange, predicate: Expression, names: Sequence[str]
     ) -> SelectedRange | None:
         """Evaluate a predicate on a range; return the rows that pass, None where none does."""
+        from tessel.expression.context import ExpressionContext
+        from tessel.kernels.select_rows import select_places, select_rows
+
         found = self._encoded(selected, predicate, names)
         if found is None:
             from tessel.expression.evaluate import evaluate
@@ -345,6 +355,8 @@ class SelectedRows:
 
         None also where the selection is sparse: decoding its values is cheaper then.
         """
+        from tessel.expression.encoded import BlockProgram
+
         if not selected.is_whole and selected.rows * SPARSE < selected.high - selected.low:
             return None
         found = self._lazy.stored(names, selected.low, selected.high)
@@ -376,6 +388,8 @@ class SelectedRows:
 
         Neighbouring pages of which the same is proved stay one range.
         """
+        from tessel.expression.intervals import FALSE
+
         edges, proofs = self._proved_runs(context, names)
         for run, part in _cuts(ranges, edges):
             if proofs[run] != FALSE:
@@ -385,6 +399,8 @@ class SelectedRows:
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[list[int], list[int]]:
         """Return the edges of runs of pages, and TRUE, FALSE or UNKNOWN of each; see above."""
+        from tessel.expression.intervals import UNKNOWN
+        from tessel.expression.raising import cannot_raise
 
         def proved() -> tuple[list[int], list[int]]:
             if not cannot_raise(context.expression(), self.schema):
@@ -406,6 +422,7 @@ class SelectedRows:
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         """Return page edges, and for each page TRUE, FALSE or UNKNOWN: what zone maps prove."""
+        from tessel.expression.intervals import evaluate_statistics
         from tessel.store.segment.page_statistics import PageStatistics
 
         zones = {name: zone for name in names if (zone := self._zone(name)) is not None}

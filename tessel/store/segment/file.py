@@ -12,7 +12,7 @@ import itertools
 import struct
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import google_crc32c
 import numpy as np
@@ -37,7 +37,9 @@ from tessel.store.segment.records import (
     field_place,
 )
 from tessel.store.segment.validation import PageSet, check_pages, damaged
-from tessel.store.segment.zone_maps import ZoneMaps
+
+if TYPE_CHECKING:
+    from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["ReadBytes", "SegmentFile"]
 
@@ -255,6 +257,8 @@ class SegmentFile:
 
     def zone_maps(self, node: int) -> ZoneMaps:
         """Return the bounds and counts of all data pages of a column, as arrays."""
+        from tessel.store.segment.zone_maps import ZoneMaps
+
         return ZoneMaps.of(self.nodes[node].kind, self.pages(node), self.prefix(node))
 
     def place(self, node: int, page: int | str) -> dict[str, Any]:

@@ -19,15 +19,14 @@ from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.lru_cache import LruCache
-from tessel.store.segment.encoded_column import SegmentColumn
-from tessel.store.segment.gather import SegmentRows, gather_columns
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, stored_columns
 
 if TYPE_CHECKING:
+    from tessel.store.segment.encoded_column import SegmentColumn
     from tessel.store.segment.fetch import Rows, Wanted
     from tessel.store.segment.page_statistics import ColumnZones
+    from tessel.store.segment.stored_columns import StoredColumns
 
 __all__ = ["LazyRows"]
 
@@ -134,6 +133,8 @@ class LazyRows:
         keep
             A flag for each row: whether it is going to be decoded; all are by default.
         """
+        from tessel.store.segment.encoded_column import SegmentColumn
+
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
         if not self._opener.views:
@@ -146,6 +147,8 @@ class LazyRows:
 
         None where a column is not stored as integers: then its values must be decoded.
         """
+        from tessel.store.segment.stored_columns import may_be_stored, stored_columns
+
         nodes = [self._nodes[column_id] for column_id in column_ids]
         first, last = self._start + low, self._start + high
         if not self._opener.views:
@@ -162,6 +165,8 @@ class LazyRows:
         rows
             Row numbers, int64, at least one.
         """
+        from tessel.store.segment.gather import SegmentRows, gather_columns
+
         nodes = tuple(self._nodes[column_id] for column_id in column_ids)
         if not nodes or not len(rows):
             return [None] * len(nodes)

@@ -28,7 +28,6 @@ from tessel.store.encodings.base import (
     page_from_record,
     widen,
 )
-from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
@@ -38,12 +37,12 @@ from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
-from tessel.store.segment.zone_maps import ZoneMaps
 
 if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
     from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
+    from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["SegmentPages", "holds_narrow_values"]
 
@@ -390,6 +389,8 @@ class SegmentPages:
             _verify(stored, record, place)
         codec = int(record["codec"])
         if codec != Codec.NONE:
+            from tessel.store.encodings.block_codec import decompress_blocks
+
             stored = decompress_blocks(stored, codec, int(record["payload_length"]), place)
         column = self.nodes[node]
         page = page_from_record(

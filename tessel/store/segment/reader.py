@@ -15,15 +15,13 @@ from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.decode import decode_column
-from tessel.store.segment.decode_take import check_rows, take_column
-from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
-from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.sources.base import ReadSource
 
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Wanted
+    from tessel.store.segment.lazy_rows import LazyRows
 
 __all__ = ["SegmentReader"]
 
@@ -84,6 +82,8 @@ class SegmentReader:
             self._opener.fetch(key, segment, nodes, range(row_start, row_stop))
         few: list[pa.Array | None] = [None] * len(nodes)
         if nodes and self._opener.views and 0 < row_stop - row_start <= _FEW_ROWS:
+            from tessel.store.segment.gather import SegmentRows, gather_columns
+
             rows = np.arange(row_start, row_stop)
             few = gather_columns([SegmentRows(segment, nodes, len(rows))], rows, None)
         columns = [
@@ -96,6 +96,8 @@ class SegmentReader:
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
     ) -> LazyRows:
         """Return rows as :meth:`read` does, but read no column before it is touched."""
+        from tessel.store.segment.lazy_rows import LazyRows
+
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
         by_id = dict(zip(column_ids, nodes, strict=True))
         return LazyRows(self._opener, key, segment, by_id, row_start, row_stop)
@@ -121,6 +123,9 @@ class SegmentReader:
         CorruptSegmentError
             As :meth:`read`.
         """
+        from tessel.store.segment.decode_take import check_rows, take_column
+        from tessel.store.segment.gather import SegmentRows, gather_columns
+
         segment, nodes = self._open(key, column_ids, 0, 0)
         check_rows(segment, rows)
         self._opener.fetch(key, segment, nodes, rows)
@@ -167,6 +172,9 @@ class SegmentReader:
         InvalidInputError, CorruptSegmentError
             As :meth:`take`.
         """
+        from tessel.store.segment.decode_take import check_rows
+        from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
+
         if not self._opener.views or not column_ids:
             return [None] * len(column_ids)
         parts = []
@@ -206,6 +214,8 @@ class SegmentReader:
             When the segments are not alike, or something is wrong with one. They must be asked for
             one by one, then, and the error is that of :meth:`read`.
         """
+        from tessel.store.segment.decode_take import take_column
+
         joined = self._opener.join(keys)
         nodes = [joined.file.top(column_id) for column_id in column_ids]
         rows = joined.rows(np.array(spans, np.int64))
