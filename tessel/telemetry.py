@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import field
 from typing import Any
 
-from tessel.errors.uris import without_secrets
+from tessel.errors.root import without_secrets
 from tessel.lazy import dataclass
 
 __all__ = ["Event", "Subscriber", "emit", "follow", "is_followed", "span", "subscribe"]

@@ -102,10 +102,10 @@ def test_queries_import_what_they_use(tmp_path: Path) -> None:
     run(tmp_path, WRITES)
     reading, all_reading = run(tmp_path, READS)
     asking, all_asking = run(tmp_path, READS, QUERIES)
-    assert reading <= 250
-    assert all_reading <= 520
-    assert asking <= 315
-    assert all_asking <= 590
+    assert reading <= 205
+    assert all_reading <= 460
+    assert asking <= 295
+    assert all_asking <= 550
 
 
 def test_the_class_of_a_clause_of_ours_has_its_name() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tessel
 from tessel import telemetry
 from tessel.errors import TesselError
-from tessel.errors.uris import without_secrets
+from tessel.errors.root import without_secrets
 from tessel.store.events import Cell, LiveStore, Reference, ReferenceReader, Row, id_bytes
 from tessel.store.objects import open_foreign
 

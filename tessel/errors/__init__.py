@@ -72,10 +72,8 @@ the same words.
 from __future__ import annotations
 
 from tessel.errors.execution import *
-from tessel.errors.expressions import *
 from tessel.errors.invalid_input import *
 from tessel.errors.names import nearest, repeated, shown
-from tessel.errors.not_found import *
 from tessel.errors.root import TesselError
 from tessel.errors.stores import *
 

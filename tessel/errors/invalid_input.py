@@ -1,4 +1,4 @@
-"""Arguments, tables and plans that cannot be taken; nothing was changed."""
+"""Arguments, tables, plans and expressions that cannot be taken; nothing was changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from tessel.errors.root import TesselError
 __all__ = [
     "AggregateError",
     "DuplicateColumnError",
+    "ExpressionDepthError",
+    "ExpressionError",
+    "ExpressionSyntaxError",
+    "ExpressionTypeError",
     "IndexColumnError",
+    "IntegerOverflowError",
     "InvalidInputError",
     "LimitError",
     "OptionError",
@@ -23,11 +28,11 @@ __all__ = [
     "RowSpaceError",
     "SchemaMismatchError",
     "SymbolNameError",
+    "TruthValueError",
     "UnicodeTextError",
     "UnsortedIndexError",
     "UnsupportedTypeError",
 ]
-
 
 _MAY_BE_SECRET = ("credentials", "options", "uri")
 
@@ -266,3 +271,76 @@ class AggregateError(PlanError, TypeError):
     """An aggregate that does not exist for a column's type."""
 
     kind = "aggregate-invalid"
+
+
+class ExpressionError(TesselError, ValueError):
+    """An expression that means nothing."""
+
+    kind = "expression-invalid"
+
+
+class ExpressionSyntaxError(ExpressionError):
+    """Text that is not an expression; ``detail`` shows the place."""
+
+    kind = "expression-syntax"
+
+
+class ExpressionTypeError(ExpressionError, TypeError):
+    """Operands whose types do not go together; names the column, both types and a way out."""
+
+    kind = "expression-type"
+
+
+class ExpressionDepthError(ExpressionError, RecursionError):
+    """An expression nested more deeply than the limit."""
+
+    kind = "expression-depth"
+
+    @classmethod
+    def exceeded(cls, depth: int, limit: int) -> Self:
+        """Make the error for an expression of so many operators from itself to its columns."""
+        return cls(
+            f"the expression is nested {depth:,} deep; the limit is {limit:,}",
+            hint="join many conditions with all_of(...) or any_of(...), which do not nest, and "
+            f"compute long sums in steps with apply; or {raise_the_limit('max_depth', depth)}",
+            option="max_depth",
+            given=depth,
+            limit=limit,
+        )
+
+
+class TruthValueError(ExpressionError, TypeError):
+    """An expression used where Python wants True or False."""
+
+    kind = "expression-truth"
+
+
+class IntegerOverflowError(TesselError, OverflowError):
+    """Integer arithmetic or an integer sum past 64 bits; results never wrap."""
+
+    kind = "integer-overflow"
+
+    @classmethod
+    def of_group(
+        cls, aggregate: str, column: str | None, value: int, result_type: object, *, hint: str
+    ) -> Self:
+        """Return the error of an aggregate whose result in one group does not fit its type.
+
+        Parameters
+        ----------
+        aggregate, column
+            The aggregate, and what it was computed of; None for a column without a name.
+        value, result_type
+            The result, and the Arrow type that does not hold it.
+        hint
+            What to do.
+        """
+        what = "a column" if column is None else f"column {column!r}"
+        return cls(
+            f"{aggregate} of {what} is {value} in one group, past {result_type}",
+            hint=hint,
+            aggregate=aggregate,
+            column=column,
+            value=str(value),
+            type=str(result_type),
+        )

@@ -7,28 +7,38 @@ Formats: LZ4 block (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md)
 
 What is read was written by somebody else. The table is checked before memory is taken, and every
 block must give exactly its bytes.
+
+A page gets the codec that makes it smallest, or none. Integers packed to the bit leave a codec
+little to find, although the high bytes of prices or gaps between instants repeat a lot: a page of
+packed integers is also tried with whole bytes, the bytes of one significance together (*byte
+planes*), which comes near the entropy of the high ones.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.store.encodings.base import Bytes, Integers
-from tessel.store.encodings.codes import BLOCK_BYTES, Codec
+from tessel.store.encodings.base import Bytes, EncodedPage, Integers, Packing, Profile
+from tessel.store.encodings.codes import BLOCK_BYTES, Codec, EncodingCode
 from tessel.store.encodings.values import damaged_page
 
 __all__ = [
+    "ChosenCodec",
     "block_table",
+    "choose_codec",
     "compress_blocks",
     "decompress_blocks",
     "fewest_stored_bytes",
+    "planes_codec",
     "table_bytes",
+    "whole_widths",
 ]
 
 _ZSTD_LEVEL = 3
@@ -188,3 +198,68 @@ def _fits(decompressor: pa.Codec, source: pa.Buffer, length: int) -> bool:
     except (OSError, ValueError, pa.ArrowException):
         return False
     return True
+
+
+ChosenCodec = tuple[Codec, Bytes]
+"""A codec, and the stored bytes that it made."""
+
+_BY_BYTES = {2: Codec.ZSTD_PLANES_2, 4: Codec.ZSTD_PLANES_4, 8: Codec.ZSTD_PLANES_8}
+
+_FEWEST_BYTES = 1024
+"""Of a page, to try byte planes: below, a frame a plane eats what is won."""
+
+
+def whole_widths(profile: Profile) -> Profile:
+    """Return the profile with integers in words, which have byte planes, not packed ones."""
+    return replace(profile, packing=Packing.WORDS)
+
+
+def planes_codec(encoded: EncodedPage, width: int) -> Codec | None:
+    """Return the codec of byte planes that fits the elements of a page, or None.
+
+    Parameters
+    ----------
+    width
+        Bytes of a value of the column, which a flat page consists of.
+    """
+    if encoded.encoding == EncodingCode.FLAT:
+        return _BY_BYTES.get(width)
+    if encoded.encoding in (EncodingCode.VARIABLE, EncodingCode.CONSTANT):
+        return None
+    return _BY_BYTES.get(encoded.bit_width // 8) if encoded.bit_width % 8 == 0 else None
+
+
+def choose_codec(
+    payload: Bytes,
+    profile: Profile,
+    planes: Callable[[], tuple[Codec, Bytes] | None],
+) -> tuple[ChosenCodec | None, bool]:
+    """Return the codec for a page, and whether it is that of the byte planes.
+
+    Parameters
+    ----------
+    payload
+        The page as it was encoded.
+    planes
+        Makes another payload of the same values, and the codec of byte planes for it; None where
+        there is none.
+
+    Returns
+    -------
+    tuple
+        None where no codec saves the fraction that the profile asks for.
+    """
+    if profile.codec == Codec.NONE or not len(payload):
+        return None, False
+    most = len(payload) * (1.0 - profile.codec_saving)
+    plain = compress_blocks(payload, profile.codec)
+    chosen = (profile.codec, plain) if len(plain) <= most else None
+    tried = profile.codec == Codec.ZSTD and len(payload) >= _FEWEST_BYTES
+    other = planes() if tried else None
+    if other is None:
+        return chosen, False
+    codec, whole = other
+    packed = compress_blocks(whole, codec)
+    if len(packed) <= min(most, len(plain)):
+        return (codec, packed), True
+    return chosen, False

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.arithmetic import signed_word, unsigned_view
+from tessel.store.encodings.arithmetic import signed_word, slot_places, unsigned_view
 from tessel.store.encodings.base import (
     EncodedPage,
     IntegerEncoding,
@@ -22,7 +22,6 @@ from tessel.store.encodings.base import (
     words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.gathering import slot_places
 from tessel.store.encodings.text import check_text, gather_spans, repeated
 
 __all__ = ["Constant"]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tessel.store.encodings.arithmetic import linear_in_segment
 from tessel.store.encodings.base import (
     EncodedPage,
     Integers,
@@ -23,7 +24,6 @@ from tessel.store.encodings.base import (
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.gathering import linear_in_segment
 from tessel.store.encodings.inner import (
     IS_ADDRESSABLE,
     best_estimate,

@@ -26,7 +26,7 @@ from tessel.errors import UnsupportedTypeError
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import Role, ValueKind
-from tessel.store.encodings.validity import bits_of
+from tessel.store.encodings.values import bits_of
 
 __all__ = [
     "FieldNode",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tessel.store.encodings.arithmetic import load, slot_places
 from tessel.store.encodings.base import (
     EncodedPage,
     Integers,
@@ -19,8 +20,7 @@ from tessel.store.encodings.base import (
     native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.gathering import load, slot_places
-from tessel.store.encodings.validity import bits_at, bits_of
+from tessel.store.encodings.values import bits_at, bits_of
 
 __all__ = ["Flat"]
 

@@ -16,6 +16,7 @@ from tessel.store.encodings.arithmetic import (
     fill_linear,
     fit_linear,
     linear_at,
+    linear_in_segment,
     linear_size,
     proven_bounds,
     signed_word,
@@ -35,7 +36,6 @@ from tessel.store.encodings.base import (
     words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.gathering import linear_in_segment
 from tessel.store.encodings.packed import packed_size, packed_sizes, unpack
 
 __all__ = ["Linear"]

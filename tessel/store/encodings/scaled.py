@@ -17,7 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.lazy import dataclass
-from tessel.store.encodings.arithmetic import proven_bounds, signed_word, unsigned_view
+from tessel.store.encodings.arithmetic import (
+    linear_in_segment,
+    proven_bounds,
+    signed_word,
+    unsigned_view,
+)
 from tessel.store.encodings.base import (
     EncodedPage,
     Integers,
@@ -30,7 +35,6 @@ from tessel.store.encodings.base import (
     native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.gathering import linear_in_segment
 from tessel.store.encodings.inner import IS_ADDRESSABLE, encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
 

@@ -1,5 +1,8 @@
 """Values of a page in memory, and a page as it is decoded: what encodings take and give.
 
+Bitmaps have one bit a row, least significant first, 1 = present, as Arrow has them; only this
+module knows how bits lie in bytes.
+
 Everyone who touches encoded data enters here, through :mod:`tessel.store.encodings.base`, which
 offers these names too.
 """
@@ -23,7 +26,11 @@ __all__ = [
     "Integers",
     "Page",
     "PhysicalValues",
+    "bits_at",
+    "bits_of",
     "check_bounds",
+    "check_validity",
+    "count_ones",
     "damaged_page",
     "integer_view",
     "kind_bounds",
@@ -277,3 +284,47 @@ def check_bounds(page: Page, integers: npt.NDArray[np.int64], lowest: int, highe
     if least < lowest or most > highest:
         wrong = least if least < lowest else most
         raise page.damaged(f"it holds {wrong}, which is not in [{lowest}, {highest}]")
+
+
+def bits_of(bitmap: Bytes, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    """Return bits ``[start, stop)`` as one bool each."""
+    first = start >> 3
+    bits = np.unpackbits(bitmap[first : (stop + 7) >> 3], bitorder="little")
+    return bits[start - (first << 3) : stop - (first << 3)].view(np.bool_)
+
+
+def bits_at(bitmap: Bytes, rows: Integers) -> npt.NDArray[np.bool_]:
+    """Return the bits of ``rows`` as one bool each."""
+    found: npt.NDArray[Any] = bitmap[rows >> 3]
+    return ((found >> (rows & 7).astype(np.uint8)) & np.uint8(1)).view(np.bool_)
+
+
+def count_ones(bitmap: Bytes, length: int) -> int:
+    """Return how many of the first ``length`` bits are 1."""
+    whole, rest = divmod(length, 8)
+    ones = int(np.bitwise_count(bitmap[:whole]).sum(dtype=np.int64))
+    if rest:
+        ones += (int(bitmap[whole]) & ((1 << rest) - 1)).bit_count()
+    return ones
+
+
+def check_validity(page: Page) -> None:
+    """Check slot 0 of a page against its record.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When the bitmap is cut, or does not have ``null_count`` zeros.
+    """
+    bitmap = page.validity()
+    if bitmap is None:
+        if page.null_count not in (0, page.rows):
+            raise page.damaged(
+                f"{page.null_count} of {page.rows} rows are null, but not said which"
+            )
+        return
+    if len(bitmap) < (page.rows + 7) // 8 or page.starts[0] < len(bitmap):
+        raise page.damaged(f"its validity has too few bytes for {page.rows} rows")
+    nulls = page.rows - count_ones(bitmap, page.rows)
+    if nulls != page.null_count:
+        raise page.damaged(f"{nulls} rows are null, where the record says {page.null_count}")

@@ -16,6 +16,8 @@ from tessel.store.encodings.arithmetic import (
     fill_linear,
     fit_linear,
     linear_at,
+    linear_in_segment,
+    slot_places,
     stored_width,
 )
 from tessel.store.encodings.base import (
@@ -31,7 +33,6 @@ from tessel.store.encodings.base import (
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.gathering import linear_in_segment, slot_places
 from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,

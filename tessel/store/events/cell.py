@@ -11,7 +11,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError, TesselError, UnsupportedTypeError
 from tessel.errors.arguments import check_nesting, checks_arguments
-from tessel.errors.uris import without_secrets
+from tessel.errors.root import without_secrets
 from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
 from tessel.store.events.extension_types import ReferenceType

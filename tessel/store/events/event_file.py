@@ -23,7 +23,7 @@ from tessel.store.events.event_frames import (
     report,
 )
 from tessel.store.events.forking import after_fork
-from tessel.store.objects.regular import open_regular
+from tessel.store.objects.mapped import open_regular
 
 __all__ = ["Journal", "read_events", "write_events"]
 

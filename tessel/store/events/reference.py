@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
-from tessel.errors.uris import without_secrets
+from tessel.errors.root import without_secrets
 from tessel.lazy import dataclass
 from tessel.store.events.extension_types import ReferenceType
 

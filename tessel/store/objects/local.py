@@ -27,8 +27,7 @@ from tessel.store.objects.base import (
     object_absent,
     short_object,
 )
-from tessel.store.objects.mapped import file_bytes
-from tessel.store.objects.regular import open_regular
+from tessel.store.objects.mapped import file_bytes, open_regular
 
 __all__ = ["TEMPORARY", "LocalObjects"]
 

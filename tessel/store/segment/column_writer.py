@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, EncodedPage, PhysicalValues, Profile
+from tessel.store.encodings.block_codec import choose_codec, planes_codec, whole_widths
 from tessel.store.encodings.chooser import (
     choose,
     column_dictionary,
@@ -34,7 +35,6 @@ from tessel.store.encodings.codes import (
     aligned,
 )
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn
-from tessel.store.segment.page_codec import choose_codec, planes_codec, whole_widths
 from tessel.store.segment.paging import PageInput, page_input
 from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, LONGEST_PREFIX
 from tessel.store.segment.zone_maps import (

@@ -3,7 +3,9 @@
 Readers and the decode stream enter here. Physical columns are decoded one by one, each page into
 its place of a buffer that was allocated once, and put together by
 :func:`tessel.store.encodings.fields.assemble`. Where a page holds the Arrow buffers themselves,
-nothing is copied.
+nothing is copied. Where all pages of a column are arithmetic (no nulls, no exceptions, no codec),
+its values are written by machine code, in one pass over all pages and without the interpreter's
+lock; decoding page by page by the encodings is what that is tested against.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import allocate, arrow_array
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.decode_rows import decode_numbers, decode_texts
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import (
     Bytes,
@@ -34,7 +38,7 @@ from tessel.store.encodings.fields import (
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.segment.decode_plain import decode_plain
+from tessel.store.segment.gather_table import GatherTable
 from tessel.store.segment.pages import SegmentPages
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "decode_codes",
     "decode_column",
     "decode_node",
+    "decode_plain",
     "join_validity",
     "page_parts",
 ]
@@ -327,3 +332,50 @@ def _presence(part: PagePart) -> npt.NDArray[np.bool_] | bool:
         return part.page.null_count == 0
     bits = np.unpackbits(held[part.start // 8 : (part.stop + 7) // 8], bitorder="little")
     return bits[part.start % 8 : part.start % 8 + part.rows].view(np.bool_)
+
+
+_LEAST_ROWS = 1 << 10
+
+
+def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) -> pa.Array | None:
+    """Return rows ``[start, stop)`` of a top-level leaf; None where its pages must be asked.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When one of the pages is damaged.
+    """
+    rows = stop - start
+    if rows < _LEAST_ROWS:
+        return None
+    table = segment.gather_table(node.number)
+    if table is None or table.is_flat:
+        return None
+    if table.is_coded:
+        return _texts(segment, table, start, stop)
+    if node.kind == ValueKind.FLOAT and node.width != 8:
+        return None
+    values = allocate(rows, native_dtype(node.kind, node.width))
+    decode_numbers(_blocks(segment, table, start, stop), values)
+    physical = PhysicalValues(node.kind, node.width, rows, values)
+    return to_arrow(node.type, NodeValues(rows, physical))
+
+
+def _texts(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> pa.Array | None:
+    node = table.node
+    texts = segment.text_table(node.number)
+    if texts is None:
+        return None
+    found = decode_texts(_blocks(segment, table, start, stop), texts, allocate)
+    if found is None:
+        return None
+    offsets, data = found
+    physical = PhysicalValues(node.kind, 0, stop - start, data, offsets)
+    return to_arrow(node.type, NodeValues(stop - start, physical))
+
+
+def _blocks(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> StoredBlocks:
+    """Return rows of one column, whose pages are found sound."""
+    segment.touch(table.node.number, np.arange(start >> table.shift, (stop - 1 >> table.shift) + 1))
+    facts = segment.gather_stack([table]).facts
+    return StoredBlocks(segment.data, facts, table.shift, start, stop)

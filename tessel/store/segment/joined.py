@@ -24,6 +24,7 @@ import pyarrow as pa
 from tessel.arrays import different
 from tessel.ecs.components import SegmentKey
 from tessel.lazy import dataclass
+from tessel.store.encodings.arithmetic import slot_places
 from tessel.store.encodings.base import Integers, PhysicalValues
 from tessel.store.encodings.codes import (
     PAGE_RECORD,
@@ -33,7 +34,6 @@ from tessel.store.encodings.codes import (
     Role,
     ValueKind,
 )
-from tessel.store.encodings.gathering import slot_places
 from tessel.store.encodings.text import gather_spans
 from tessel.store.segment.directory import directory_fits
 from tessel.store.segment.expectations import Expectations, expectations

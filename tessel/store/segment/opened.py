@@ -29,10 +29,10 @@ from tessel.store.encodings.base import Bytes
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
+from tessel.store.segment.known_pages import sound_pages
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.sources.base import ByteRanges, ReadAnswer, ReadSource, Viewing
 from tessel.store.segment.sources.open import open_source
-from tessel.store.segment.verified import sound_pages
 
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Rows

@@ -1,9 +1,8 @@
 """The pages of one segment, ready to decode: verified, uncompressed, and looked up by number.
 
 Everything that decodes enters here. A page is verified and checked when it is first touched in the
-process (:mod:`tessel.store.segment.verified`); uncompressed pages are kept as views, so that
-touching one again is a lookup. Others are kept for random access only
-(:mod:`tessel.store.segment.unpacked`).
+process; uncompressed pages are kept as views, so that touching one again is a lookup. Others are
+kept for random access only (:mod:`tessel.store.segment.known_pages`).
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from tessel.store.encodings.base import (
     page_from_record,
     widen,
 )
+from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.encodings.validity import check_validity
+from tessel.store.encodings.values import check_validity
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
-from tessel.store.segment.unpacked import UNPACKED, is_running, summed
-from tessel.store.segment.verified import SoundPages
+from tessel.store.segment.known_pages import UNPACKED, SoundPages, is_running, summed
 
 if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
@@ -389,8 +388,6 @@ class SegmentPages:
             _verify(stored, record, place)
         codec = int(record["codec"])
         if codec != Codec.NONE:
-            from tessel.store.encodings.block_codec import decompress_blocks
-
             stored = decompress_blocks(stored, codec, int(record["payload_length"]), place)
         column = self.nodes[node]
         page = page_from_record(

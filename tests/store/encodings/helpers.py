@@ -30,7 +30,7 @@ from tessel.store.encodings.base import (
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, PageFlag, ValueKind
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code
-from tessel.store.encodings.validity import check_validity
+from tessel.store.encodings.values import check_validity
 
 Array = npt.NDArray[Any]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tessel.store.encodings.base import FAST
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.flat import Flat
-from tessel.store.encodings.validity import (
+from tessel.store.encodings.values import (
     bits_at,
     bits_of,
     count_ones,

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.kernels.decode_rows import TextTable, decode_texts
-from tessel.store.segment import decode_plain as module
-from tessel.store.segment.decode import decode_column
-from tessel.store.segment.decode_plain import decode_plain
+from tessel.store.segment import decode as module
+from tessel.store.segment.decode import decode_column, decode_plain
 from tests.kernels.forced import LEVELS, in_form
 from tests.store.reference.segments import segment_sizes, segment_tables
 from tests.store.segment.helpers import with_ids, write_options

@@ -20,7 +20,7 @@ from tessel.store.lru_cache import ByteLruCache
 from tessel.store.segment import pages as segment_pages
 from tessel.store.segment.decode_take import take_column
 from tessel.store.segment.file_writer import WriteOptions
-from tessel.store.segment.unpacked import PageKey, is_running, unpacked_pages
+from tessel.store.segment.known_pages import PageKey, is_running, unpacked_pages
 from tests.store.helpers import assert_same
 from tests.store.reference.segments import plain_values
 from tests.store.segment.helpers import PROFILES, opened, with_ids, written

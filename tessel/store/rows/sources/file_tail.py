@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tessel.errors import InvalidInputError, RowFormatError
-from tessel.store.objects.regular import open_regular
+from tessel.store.objects.mapped import open_regular
 from tessel.store.rows.rows import Rows
 from tessel.store.rows.schema import RowSchema
 from tessel.store.rows.stream import RowStream

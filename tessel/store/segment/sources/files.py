@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from tessel.errors import NotAStoreError, StoreError
 from tessel.store.objects.base import check_name, irregular_object, object_absent
-from tessel.store.objects.regular import open_regular
+from tessel.store.objects.mapped import open_regular
 
 __all__ = ["FileCache", "OpenFiles", "object_path", "open_object"]
 
