@@ -10,6 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tessel.clauses import Clause, ClauseInfo, Structure, UnitFacts, register
+from tessel.clauses.filter import Filter
 from tessel.clauses.index_values import index_integers
 from tessel.ecs import ProcessingUnit
 from tessel.expression import col
@@ -40,6 +41,21 @@ class DropNegative(RowWise):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         return unit.filter(unit.evaluate(col(self.column) >= 0))
+
+
+@register
+@dataclass(frozen=True)
+class UpToNow(RowWise):
+    """Lowers to another filter as time passes, which its plain form does not tell."""
+
+    name: ClassVar[str] = "up_to_now"
+    now: ClassVar[int] = 0
+
+    def lower(self, schema: TableSchema) -> Sequence[Clause]:
+        return (Filter(col(self.column) <= self.now),)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return unit.filter(col(self.column) <= self.now)
 
 
 @register

@@ -15,6 +15,7 @@ from tessel.clauses import LocalExecutor, Plan, QueryBuilder, SubQuery, plan_que
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.planner import plan_cache
 from tessel.options import options
+from tests.clauses.custom import UpToNow
 from tests.clauses.helpers import Latest, fresh_store, stored
 from tests.clauses.joins.tables import narrowed
 
@@ -102,6 +103,15 @@ def test_a_question_is_asked_once_for_each_state_of_all_symbols(query: QueryBuil
             assert found.to_arrow().equals(anew.to_arrow())
         old = store.read("x", query=query, as_of=store.version - 2)
         assert old.to_arrow().equals(first.to_arrow())
+
+
+def test_what_a_plug_in_lowers_to_is_asked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = stored({"v": list(range(100))}, rows=10)
+    inner = SubQuery("x", None, Q.up_to_now("v").clauses)
+    queries = Q.up_to_now("v"), Q.filter("v > 2").up_to_now("v"), Q.concat(inner)
+    for most, rows in ((5, [6, 3, 106]), (7, [8, 5, 108])):
+        monkeypatch.setattr(UpToNow, "now", most)
+        assert [store.read("x", query=each).to_arrow().num_rows for each in queries] == rows
 
 
 _LATE = dt.datetime(2000, 1, 1)

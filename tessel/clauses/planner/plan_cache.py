@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
-from tessel.clauses.plan import Change, Plan, Question, SourcePlan, SourceUnits, Stage, plugins_of
+from tessel.clauses.plan import Change, Plan, Question, SourcePlan, SourceUnits, Stage, is_plugin
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -77,8 +77,6 @@ class _CachedPlan:
                 return None
             else:
                 inputs.append((symbols[id(each.view)], each.read))
-        if plugins_of(plan):  # whose plain form may forget what they hold
-            return None
         return cls(tuple(inputs), plan.stages, plan.schema, plan.changes)
 
     def plan(self, views: _Views) -> Plan:
@@ -188,7 +186,9 @@ def cached_plan(
         As ``make`` does; nothing is cached then.
     """
     index = views(query.symbol, query.as_of).index()
-    if len(index) > _MOST_SEGMENTS:
+    classes = tuple(_classes(query.clauses))
+    # The plain form of a plug-in may forget what it holds, which decides also what it lowers to.
+    if len(index) > _MOST_SEGMENTS or any(map(is_plugin, classes)):
         return make()
     try:
         plain = json.dumps([clause.to_json() for clause in query.clauses])
@@ -197,7 +197,7 @@ def cached_plan(
     plans: LruCache[Hashable, _Entry] = index.memos.setdefault(_MEMO, LruCache(_MOST_PLANS))
     # The plain form of a million values has tens of megabytes.
     digest = hashlib.blake2b(plain.encode(), digest_size=16).digest()
-    key = digest, tuple(_classes(query.clauses)), query.symbol, query.as_of, options
+    key = digest, classes, query.symbol, query.as_of, options
 
     def made() -> Plan:
         plan = make()
