@@ -100,6 +100,8 @@ class _Entry:
         The plan.
     asking
         What asks first; None where nothing is asked.
+    told
+        What the answer saves, and what it is for, as of :class:`~tessel.clauses.plan.Question`.
     others
         The other symbols that were looked up for it, in the state that it was made for.
     """
@@ -108,12 +110,13 @@ class _Entry:
         self,
         shape: _CachedPlan,
         asking: _CachedPlan | None,
+        told: tuple[int | None, str],
         others: Mapping[_Symbol, SegmentIndex],
     ) -> None:
         self._shape = shape
         self._asking = asking
+        self._told = told
         self._others = others
-        self._told: tuple[int | None, str] = (None, "")
         self._answer: _CachedPlan | None = None
 
     def holds(self, views: _Views) -> bool:
@@ -140,7 +143,6 @@ class _Entry:
         question = plan.question
         if question is None:
             return plan
-        self._told = question.saves, question.purpose
 
         def revise(answer: pa.Table) -> Plan:
             made = question.revise(answer)
@@ -208,7 +210,8 @@ def cached_plan(
             return plan
         first = query.symbol, query.as_of  # whose index has this cache
         others = {symbol: view.index() for symbol, view in found().items() if symbol != first}
-        entry = _Entry(shape, asking, others)
+        told = (None, "") if question is None else (question.saves, question.purpose)
+        entry = _Entry(shape, asking, told, others)
         plans.put(key, entry)
         return entry.plan(views, make) if question is None else entry.learning(plan, found())
 
