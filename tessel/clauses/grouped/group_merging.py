@@ -237,7 +237,7 @@ class GroupMerge(Closing):
             return
         most = self._workspace.account.held_limit // (_RANGES_IN_LIMIT * _JOIN_TAKES)
         for own in cut_by_number(held, most):
-            joined = joined_by_number(own)
+            joined = joined_by_number(own, ascending=True)
             self._count(-sum(each.nbytes for each in own))
             yield joined
 

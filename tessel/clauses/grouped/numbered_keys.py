@@ -23,6 +23,7 @@ from tessel.lazy import dataclass
 __all__ = [
     "NumberedKey",
     "are_in_order",
+    "is_sorted",
     "key_values",
     "numbered_keys",
     "order_of_numbers",
@@ -273,6 +274,11 @@ def _shared_entries(
 def are_in_order(keys: Sequence[NumberedKey]) -> bool:
     """Return whether numbers are in the order of keys: integers are, missing ones are last."""
     return all(key.entries is None for key in keys)
+
+
+def is_sorted(keys: Sequence[NumberedKey], groups: Integers) -> bool:
+    """Return whether groups are known to be in the order of their keys."""
+    return are_in_order(keys) and bool((groups[1:] > groups[:-1]).all())
 
 
 def order_of_numbers(keys: Sequence[NumberedKey], groups: Integers) -> Integers:

@@ -23,6 +23,7 @@ from tessel.clauses.grouped.group_tables import POSITION, GroupShape
 from tessel.clauses.grouped.grouping import group_codes, numbered_by_appearance
 from tessel.clauses.grouped.numbered_keys import (
     NumberedKey,
+    is_sorted,
     key_values,
     numbered_keys,
     order_of_numbers,
@@ -40,6 +41,9 @@ __all__ = [
 ]
 
 Integers = NDArray[np.int64]
+
+_CELLS_A_GROUP = 16
+"""Groups are ranked in a table while it has at most this many cells a group."""
 
 _RANGE_BITS = 5
 """Numbers are cut into 32 ranges at a time: more, and their rows leave the cache."""
@@ -157,7 +161,7 @@ class PartialGroups:
         """
         results = pa.table(self.shape.plan.finish(self.states))
         found = self
-        if sort and self.keys:
+        if sort and self.keys and not is_sorted(self.keys, self.numbers):
             order = order_of_numbers(self.keys, self.numbers)
             positions = None if self.positions is None else self.positions[order]
             found = replace(self, numbers=self.numbers[order], positions=positions)
@@ -177,8 +181,12 @@ def joined_groups(parts: Sequence[PartialGroups]) -> PartialGroups:
     return joined_by_number(with_shared_keys(parts))
 
 
-def joined_by_number(parts: Sequence[PartialGroups]) -> PartialGroups:
-    """Join groups with shared keys; one part at least."""
+def joined_by_number(parts: Sequence[PartialGroups], *, ascending: bool = False) -> PartialGroups:
+    """Join groups with shared keys; one part at least.
+
+    Where they may be in any order, those with ``ascending`` numbers, if these are dense, are in
+    the order of keys that are integers.
+    """
     (first, *others) = parts
     if not others and (first.keys or first.num_rows == 1):
         return first
@@ -189,11 +197,24 @@ def joined_by_number(parts: Sequence[PartialGroups]) -> PartialGroups:
     else:
         stacked = np.concatenate([part.numbers for part in parts])
         low, high = (int(stacked.min()), int(stacked.max())) if len(stacked) else (0, 0)
-        codes, appears = numbered_by_appearance(stacked - low, high - low + 1)
+        size = high - low + 1
+        if ascending and size <= _CELLS_A_GROUP * len(stacked):
+            codes, appears = _ranked(stacked - low, size)
+        else:
+            codes, appears = numbered_by_appearance(stacked - low, size)
     states = first.shape.plan.merge([part.states for part in parts], codes, len(appears))
     told = [part.positions for part in parts if part.positions is not None]
     positions = np.concatenate(told)[appears] if told else None
     return replace(first, numbers=stacked[appears], states=states, positions=positions)
+
+
+def _ranked(numbers: Integers, size: int) -> tuple[Integers, Integers]:
+    """Return the rank of each of some numbers in ``[0, size)``, and a place of each rank."""
+    place = np.full(size, -1, np.int64)
+    place[numbers] = np.arange(len(numbers))
+    is_there = place >= 0
+    ranks = np.cumsum(is_there)
+    return ranks[numbers] - 1, place[is_there]
 
 
 def with_shared_keys(parts: Sequence[PartialGroups]) -> Sequence[PartialGroups]:
