@@ -18,6 +18,7 @@ from tessel.clauses.running.pieces import place_of
 from tessel.ecs import ColRange, Piece
 from tessel.errors import TesselError
 from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.lazy_columns import plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = ["read_joined", "read_together"]
@@ -37,7 +38,7 @@ def read_together(
     Returns
     -------
     Piece or None
-        None where columns are cut or stored so that they must be read segment by segment.
+        None where columns are cut so that they must be read segment by segment.
     """
     sources = [batch.source.pieces for batch in batches]
     pieces = [each[0] for each in sources]
@@ -56,13 +57,32 @@ def read_together(
         except TesselError as error:
             error.with_context(segment=str(error.attributes.get("object", first.key.object)))
             raise
-        if any(column is None for column in columns):
-            return None
+        forms = dict.fromkeys(schema.names, "values of single rows")
+        left = [name for name, column in zip(schema.names, columns, strict=True) if column is None]
+        if left:
+            found = dict(zip(schema.names, columns, strict=True)) | _decoded(batches, left)
+            columns = list(found.values())
+            forms |= dict.fromkeys(left, "values")
         table = pa.table(columns, schema=schema.arrow)
-        facts.update(rows=table.num_rows, bytes=table.nbytes)
-        facts.update(columns=dict.fromkeys(schema.names, "values of single rows"))
+        facts.update(rows=table.num_rows, bytes=table.nbytes, columns=forms)
     place = place_of(first, pieces[-1], symbol)
     return dataclasses.replace(place, table=table, col_range=ColRange(0, table.num_columns))
+
+
+def _decoded(batches: Sequence[Batch], names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    """Return columns that are not gathered in one pass, read batch by batch."""
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
+    for batch in batches:
+        check_cancelled()
+        try:
+            table = batch.narrowed()[0].values(names)
+        except TesselError as error:
+            error.with_context(segment=batch.source.pieces[0].key.object)
+            raise
+        for name, column in zip(names, table.columns, strict=True):
+            kind = batch.source.schema.type_of(name)
+            chunks[name] += [c if c.type == kind else plain_text(c) for c in column.chunks]
+    return {name: pa.chunked_array(found) for name, found in chunks.items()}
 
 
 def read_joined(
