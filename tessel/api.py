@@ -21,7 +21,7 @@ from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
-from tessel.job import JobState
+from tessel.job import Job, JobState
 from tessel.lazy import dataclass
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
     from tessel.display.documents import Table
-    from tessel.job import Job
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing.configuration import ManifestConfiguration
     from tessel.store.objects.cloud_place import CloudOptions
@@ -399,8 +398,6 @@ class LazyTable(Verbs):
         Job
             Its ``result()`` is that of :meth:`collect`; ``cancel()`` ends it.
         """
-        from tessel.job import Job
-
         chosen = _executor(executor)
         name = f"{self.symbol!r} on {chosen.name}"
         return Job(lambda: self.collect(limit=limit, executor=chosen), name)

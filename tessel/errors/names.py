@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["most_alike", "nearest", "raise_the_limit", "repeated", "shown", "suggestion"]
 
@@ -92,6 +93,8 @@ def most_alike(name: str, candidates: list[str], count: int, cutoff: float) -> l
     string-matching with q-grams and maximal matches"): that takes linear time in all texts.
     Left out are candidates whose length alone keeps difflib's ratio below ``cutoff``.
     """
+    import numpy as np  # help of the command line needs none
+
     lengths = np.fromiter(map(len, candidates), np.int64, len(candidates))
     longest = (2 - cutoff) / cutoff  # the ratio is at most twice the shorter of both together
     least, most = len(name) / longest, len(name) * longest
@@ -110,6 +113,8 @@ def most_alike(name: str, candidates: list[str], count: int, cutoff: float) -> l
 
 def _characters(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return codes of 16 bits of all characters, each text behind a zero, and of all pairs."""
+    import numpy as np
+
     joined = "\0".join(["", *texts, ""]).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, np.uint32)
     return (codes[:-1] & 0xFFFF), (codes[:-1] * 31 + codes[1:] & 0xFFFF)

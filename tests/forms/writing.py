@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from tessel.store.encodings import dictionary, linear, run_end, scaled, variable
+from tessel.store.encodings import block_codec, dictionary, linear, run_end, scaled, variable
 from tessel.store.encodings.arithmetic import LinearFit, fit_linear
 from tessel.store.encodings.base import (
     COMPACT,
@@ -34,7 +34,7 @@ from tessel.store.encodings.inner import INNER
 from tessel.store.encodings.packed import narrowest_width
 from tessel.store.encodings.registry import ENCODINGS
 from tessel.store.encodings.scaled import Scaled
-from tessel.store.segment import column_writer, file_writer, page_codec, paging
+from tessel.store.segment import column_writer, file_writer, paging
 from tessel.store.segment.column_writer import EncodedColumn
 
 __all__ = ["FormsOfPages"]
@@ -78,7 +78,7 @@ class FormsOfPages:
             patch.setattr(column_writer, "column_dictionary", self._column_dictionary)
             patch.setattr(column_writer, "choose", self._choose)
             patch.setattr(paging, "_filled", self._filled)
-            patch.setattr(page_codec, "_FEWEST_BYTES", 0)
+            patch.setattr(block_codec, "_FEWEST_BYTES", 0)
             patch.setattr(Profile, "width", self._width)
             for module in (linear, run_end, variable):
                 patch.setattr(module, "fit_linear", self._fit_linear)

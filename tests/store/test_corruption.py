@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -165,7 +164,7 @@ def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
 )
 def test_another_key_than_that_of_the_segment_is_refused(change: dict[str, int]) -> None:
     reader, key = _reader_of(pa.table({"7": [1, 2]}))
-    wrong = dataclasses.replace(key, **change)
+    wrong = key._replace(**change)
     for _ in range(2):
         with pytest.raises(CorruptSegmentError):
             reader.read(wrong, [7], 0, 1)
@@ -178,7 +177,7 @@ def test_another_key_than_that_of_the_segment_is_refused(change: dict[str, int])
 @pytest.mark.parametrize("metadata_start", [None, 0, 64, 1 << 40])
 def test_where_metadata_start_is_a_hint_only(metadata_start: int | None) -> None:
     reader, key = _reader_of(pa.table({"7": [1, 2]}))
-    wrong = dataclasses.replace(key, metadata_start=metadata_start)
+    wrong = key._replace(metadata_start=metadata_start)
     assert reader.read(wrong, [7], 0, 2).to_pydict() == {"7": [1, 2]}
 
 

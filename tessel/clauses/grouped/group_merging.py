@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.aggregates.holistic import Values
 from tessel.clauses.grouped.group_tables import POSITION, GroupShape
 from tessel.clauses.grouped.hashing import bucket_of
@@ -165,7 +165,7 @@ class GroupMerge(Closing):
                 yield groups.finished(sort=self._sort)
             return
         if not self._buffered:
-            self._buffered = PartialGroups.of_table(self._shape, self._shape.schema.empty_table())
+            self._buffered = PartialGroups.of_table(self._shape, empty_table(self._shape.schema))
         self._set_buffered([joined_groups(self._buffered)])
         yield self._buffered[0].finished(sort=self._sort)
         self._set_buffered([])

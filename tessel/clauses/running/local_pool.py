@@ -1,8 +1,5 @@
 """The local pool: tasks on threads, results in order, a bounded number of bytes alive.
 
-Who waits for a result runs tasks meanwhile, and is one of the workers: a query of few milliseconds
-starts one thread less, and changes between fewer threads that want the interpreter.
-
 A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget
 (of a query that is short of memory, no more than one beyond the workers);
 the next one in order is always admitted, so that a task larger than the budget runs alone instead
@@ -132,7 +129,7 @@ class LocalPool(Closing):
             yield from self._on_threads(itertools.chain([first], source))
 
     def _on_threads(self, source: Iterator[Task[Result]]) -> Iterator[Result]:
-        pending: deque[tuple[Future[Result], Task[Result]]] = deque()
+        pending: deque[tuple[Future[Result], int]] = deque()
         account = self._account
         held = next(source, None)
         try:
@@ -140,34 +137,18 @@ class LocalPool(Closing):
                 while held is not None and len(pending) < self._most_pending:
                     if pending and account.alive + held.bytes > account.admitted_limit:
                         break
-                    pending.append((self._submit(held), held))
+                    pending.append((self._submit(held), held.bytes))
                     account.add(held.bytes)
                     held = next(source, None)
-                while not pending[0][0].done() and self._helps(pending):
-                    pass
+                future, size = pending.popleft()
                 self._check_threads()
-                future, task = pending[0]
                 result = future.result()
-                pending.popleft()
-                account.add(-task.bytes)
+                account.add(-size)
                 yield result
         finally:
-            for future, task in pending:
+            for future, size in pending:
                 future.cancel()
-                account.add(-task.bytes)
-
-    def _helps(self, pending: deque[tuple[Future[Result], Task[Result]]]) -> bool:
-        """Run a task that no thread has begun, behind the next one; say whether there was one."""
-        for place, (future, task) in itertools.islice(enumerate(pending), 1, None):
-            if future.cancel():
-                done: Future[Result] = Future()
-                pending[place] = done, task
-                try:
-                    done.set_result(self._run(task))
-                except Exception as error:
-                    done.set_exception(error)
-                return True
-        return False
+                account.add(-size)
 
     @property
     def _most_pending(self) -> int:
@@ -190,7 +171,7 @@ class LocalPool(Closing):
         self._check_threads()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
-                self._at_once - 1,
+                self._at_once,
                 thread_name_prefix="tessel-pool",
                 initializer=lambda: self._begun.append(threading.current_thread()),
             )

@@ -1,4 +1,4 @@
-"""The units of one source; a segment that several of them want is an entity, and read once.
+"""The segments of one source as entities, read when the first unit wants them.
 
 The first stage of a query enters here, from many threads. A unit whose segments no other unit wants
 is given unread, and reads what its clauses ask for.
@@ -17,17 +17,18 @@ from tessel.clauses.running.pieces import load_piece, piece_of
 from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.errors import TesselError
 from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.piece import PieceSource
 
 __all__ = ["SourceLoader"]
 
 
 class SourceLoader:
-    """Gives the units of one source.
+    """The entities of one source.
 
     Parameters
     ----------
     manager
-        Where segments are entities that several units want.
+        Where the entities are made.
     source
         The segments, and which of them each unit has.
     symbol
@@ -40,12 +41,14 @@ class SourceLoader:
         self._read = read = source.read
         self._segments = source.view.source()
         self._symbol = symbol
-        shared = {position: count for position, count in read.fetches.items() if count > 1}
-        counts = [FetchCount(count, count) for count in shared.values()]
-        entities = manager.add(len(shared), {FetchCount: counts}) if shared else []
-        self._entities = dict(zip(shared, entities, strict=True))
-        # Only these can be asked for by two threads at once.
-        self._locks = {position: threading.Lock() for position in shared}
+        planned = read.fetches
+        components: dict[type, Sequence[object]] = {
+            PieceSource: list(map(read.index.source, planned)),
+            FetchCount: [FetchCount(count, count) for count in planned.values()],
+        }
+        self._entities = dict(zip(planned, manager.add(len(planned), components), strict=True))
+        # Only an entity that several units want can be asked for by two threads at once.
+        self._locks = {position: threading.Lock() for position, n in planned.items() if n > 1}
 
     @property
     def are_alone(self) -> bool:
@@ -71,7 +74,8 @@ class SourceLoader:
         """Return a unit: not read yet, where no other unit wants its segments."""
         positions, index = self._read.units[ordinal], self._read.index
         if positions and self._locks.keys().isdisjoint(positions):
-            sources = list(map(index.source, positions))
+            entities = [self._entities[position] for position in positions]
+            (sources,) = self._manager.get(entities, PieceSource)
             return bound_unit(sources, self._segments, self._read.bindings, ordinal, self._symbol)
         return ProcessingUnit(ordinal, index.schema, map(self._gather, positions))
 
