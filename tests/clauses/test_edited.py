@@ -88,7 +88,7 @@ def _edit(draw: Any, store: Store, random: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_an_edited_symbol_answers_like_its_rows(name: str, data: st.DataObject) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))

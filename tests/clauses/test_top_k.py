@@ -340,8 +340,9 @@ def test_which_keys_are_compared_as_they_are_stored(query: QueryBuilder, stored_
         found = answer(store, query, SETTINGS[:1])
     with _by_values():
         _same(found, answer(store, query, SETTINGS[:1]))
-    # Of later units, predicates may drop all rows with no value read.
-    assert all(each.attributes["stored"] for each in seen) is stored_keys
+    # Predicates may drop all rows of a unit with no value read.
+    left = [each for each in seen if stored_keys or each.attributes.get("rows_out") != 0]
+    assert {each.attributes["stored"] for each in left} == {stored_keys}
 
 
 def test_the_last_rows_of_a_sort_that_do_not_fit_are_sorted_in_files() -> None:

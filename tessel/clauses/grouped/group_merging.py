@@ -296,7 +296,7 @@ class GroupMerge(Closing):
         return joined_groups(self._buffered).num_rows > 1
 
     def _emptied(self) -> Iterator[pa.Table]:
-        """Give what is held as partial tables of bounded size; it is held no more."""
+        """Move the buffered groups out, as partial tables of bounded size."""
         most = self._workspace.account.held_limit // _JOIN_TAKES
         parts, self._buffered = self._buffered, []
         parts.reverse()

@@ -90,12 +90,13 @@ _Numbered = tuple[Sequence[NumberedKey], Integers]
 
 
 def numbered_keys(columns: Sequence[pa.Array]) -> _Numbered:
-    """Return keys for the values of groups, no two of which are equal, and the number of each.
+    """Give groups numbers by the values of their keys; return numbered keys, and the numbers.
 
     Parameters
     ----------
     columns
-        One array a key column, plain and normalized, one value a group; none for one group.
+        One array a key column, plain and normalized, one value a group; none for one group. No two
+        groups have the same values.
     """
     if not columns:
         return [], np.zeros(1, np.int64)

@@ -62,7 +62,7 @@ def scanned_runs(
     *,
     drop_missing: bool,
 ) -> list[PartialGroups] | None:
-    """Return the groups that have rows, of each stretch of rows; maybe None.
+    """Return the groups of a segment by bucket; None where values must be read first.
 
     Parameters
     ----------

@@ -388,7 +388,7 @@ class _Scan:
     def _left(
         self, waiting: list[_SparseRows | Task[ProcessingUnit]]
     ) -> Iterator[Task[ProcessingUnit]]:
-        """Give the tasks that read what is left, few rows of several units by one task."""
+        """Yield tasks that read the rows left; one task gathers few rows of several units."""
         assert self.filter is not None
         needed = (
             each.narrowed(self.filter) if isinstance(each, _SparseRows) else each

@@ -72,12 +72,11 @@ class SourceLoader:
 
     def unit(self, ordinal: int) -> ProcessingUnit:
         """Return a unit: not read yet, where no other unit wants its segments."""
-        positions, index = self._read.units[ordinal], self._read.index
+        positions = self._read.units[ordinal]
         if positions and self._locks.keys().isdisjoint(positions):
-            entities = [self._entities[position] for position in positions]
-            (sources,) = self._manager.get(entities, PieceSource)
-            return bound_unit(sources, self._segments, self._read.bindings, ordinal, self._symbol)
-        return ProcessingUnit(ordinal, index.schema, map(self._gather, positions))
+            sources, bindings = self._sources(positions), self._read.bindings
+            return bound_unit(sources, self._segments, bindings, ordinal, self._symbol)
+        return ProcessingUnit(ordinal, self._read.index.schema, map(self._gather, positions))
 
     def read_selected(self, batches: Sequence[Batch], ordinal: int) -> ProcessingUnit:
         """Return the unit of the rows that are left of batches, few of several in one pass."""
@@ -94,22 +93,27 @@ class SourceLoader:
 
         No other unit wants their segments.
         """
-        index = self._read.index
-        pieces = [list(map(index.source, self._read.units[unit])) for unit in units]
+        pieces = [self._sources(self._read.units[unit]) for unit in units]
         return read_joined(pieces, self._segments, self._symbol)
 
     def whole(self, ordinal: int) -> ProcessingUnit:
         """Return a unit that was to be read with others, or of few rows, with all of its rows."""
-        index, fetches = self._read.index, self._read.fetches
+        positions = self._read.units[ordinal]
         pieces = [
-            load_piece(index.source(position), self._segments, self._symbol, fetches[position])
-            for position in self._read.units[ordinal]
+            load_piece(source, self._segments, self._symbol, self._read.fetches[position])
+            for position, source in zip(positions, self._sources(positions), strict=True)
         ]
-        return ProcessingUnit(ordinal, index.schema, pieces)
+        return ProcessingUnit(ordinal, self._read.index.schema, pieces)
+
+    def _sources(self, positions: Sequence[int]) -> Sequence[PieceSource]:
+        """Return where segments lie, each given by its position in the index."""
+        entities = [self._entities[position] for position in positions]
+        (sources,) = self._manager.get(entities, PieceSource)
+        return sources
 
     def _gather(self, position: int) -> Piece:
         """Return a piece that other threads may be asking for, read now or before."""
-        source = self._read.index.source(position)
+        (source,) = self._sources([position])
         if position not in self._locks:
             return load_piece(source, self._segments, self._symbol)
         entity, planned = self._entities[position], self._read.fetches[position]
