@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
     from tessel.clauses.builder import QueryBuilder
     from tessel.clauses.combining import SubQuery
-    from tessel.clauses.explain import Explanation
     from tessel.clauses.registry import register
-    from tessel.clauses.running.pipeline import LocalExecutor
     from tessel.ecs.unit import ProcessingUnit
     from tessel.expression.build import coalesce, col, lit, when, where
     from tessel.expression.node import Expression
     from tessel.expression.schema import TableSchema
     from tessel.expression.text import parse
+    from tessel.pipeline.executor import LocalExecutor
+    from tessel.pipeline.explain import Explanation
     from tessel.store.objects.cloud_place import CloudOptions
     from tessel.store.objects.credentials import (
         AzureCredentials,
@@ -83,9 +83,9 @@ __getattr__ = names_from(
         "clauses.base": "Clause ClauseInfo IndexEffect Structure",
         "clauses.builder": "QueryBuilder",
         "clauses.combining": "SubQuery",
-        "clauses.explain": "Explanation",
+        "pipeline.explain": "Explanation",
         "clauses.registry": "register",
-        "clauses.running.pipeline": "LocalExecutor",
+        "pipeline.executor": "LocalExecutor",
         "ecs.unit": "ProcessingUnit",
         "expression.build": "coalesce col lit when where",
         "expression.node": "Expression",

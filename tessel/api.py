@@ -14,15 +14,15 @@ import pyarrow as pa
 from tessel.clauses.base import Clause
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.plan import Plan
-from tessel.clauses.planner.planner import plan_query, query_schema
-from tessel.clauses.running.pipeline import Executor, LocalExecutor, result_table
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
 from tessel.lazy import dataclass
+from tessel.pipeline.executor import Executor, LocalExecutor, result_table
+from tessel.pipeline.plan import Plan
+from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
 from tessel.store.repository import Repository
@@ -30,11 +30,11 @@ from tessel.store.timeline import AsOf
 from tessel.store.view import SymbolView
 
 if TYPE_CHECKING:
-    from tessel.clauses.explain import Explanation
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
     from tessel.display.documents import Table
+    from tessel.pipeline.explain import Explanation
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing.configuration import ManifestConfiguration
     from tessel.store.objects.cloud_place import CloudOptions
@@ -354,7 +354,7 @@ class LazyTable(Verbs):
         InvalidInputError
             For ``analyze`` on Spark, whose tasks do not send what they do.
         """
-        from tessel.clauses.explain import explain_plan
+        from tessel.pipeline.explain import explain_plan
 
         chosen = _executor(executor)
         explained = getattr(chosen, "explained", None)
@@ -365,7 +365,7 @@ class LazyTable(Verbs):
                     f"explain(analyze=True) follows a run in this process, not on {chosen.name}",
                     hint='leave the executor out, or give executor="local"',
                 )
-            from tessel.clauses.explain_run import told_run
+            from tessel.pipeline.explain_run import told_run
 
             with self._planned(chosen) as asking:
                 plan, more = told_run(asking, chosen.run)

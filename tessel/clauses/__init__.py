@@ -1,7 +1,8 @@
-"""Clauses and the pipeline: what a query is made of, how it is planned, how it runs on threads.
+"""Clauses: what a query is made of, and what each part of it does to a unit of work.
 
 One clause is one file. Clauses know segments by their index (from ``store``) and data by their
-units (from ``ecs``); they know nothing of Spark.
+units (from ``ecs``); they know neither how a query is planned nor where it runs, which is the
+business of :mod:`tessel.pipeline`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ __getattr__ = names_from(
         "distinct": "Distinct DistinctBucket PartialDistinct",
         "drop": "Drop",
         "ewm": "Ewm",
-        "explain": "Explanation explain_plan",
         "explode": "Explode",
         "fill": "Fill",
         "fill_buckets": "FillBuckets",
@@ -50,8 +50,6 @@ __getattr__ = names_from(
         "no_rows": "NoRows",
         "partition": "Partition",
         "pct_change": "PctChange",
-        "plan": "Catalog Plan Question SourcePlan Stage answered plugins_of",
-        "planner.planner": "plan_query query_schema",
         "positional": "Positional",
         "capabilities": (
             "Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows Proves"
@@ -62,15 +60,9 @@ __getattr__ = names_from(
         "resample": "PartialResample Resample",
         "rolling": "Rolling",
         "row_range": "RowRange",
-        "running.bound_unit": "bound_unit",
-        "running.carrying": "Between carries_between",
-        "running.pieces": "load_piece",
-        "running.pipeline": "Executor LocalExecutor result_table run_stages run_units symbols_of",
-        "running.stage": (
-            "bound_stage interleave_units run_between run_bound run_clauses run_stage "
-            "summarise without_segments"
-        ),
-        "running.streams": "units_of_tables",
+        "units.bound_unit": "bound_unit",
+        "units.pieces": "load_piece",
+        "units.streams": "units_of_tables",
         "sample": "Sample",
         "select": "Select",
         "shift": "Shift",

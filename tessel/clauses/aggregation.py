@@ -40,10 +40,10 @@ from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
-from tessel.clauses.running.bound_unit import is_bound
-from tessel.clauses.running.reduced import ReducedUnit, groups_of
-from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill.workspace import Workspace, workspace_of
+from tessel.clauses.units.bound_unit import is_bound
+from tessel.clauses.units.reduced import ReducedUnit, groups_of
+from tessel.clauses.units.streams import units_of_tables
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError

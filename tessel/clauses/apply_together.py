@@ -16,7 +16,7 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.clauses.registry import register
-from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.index_values import cut_index
 from tessel.clauses.registry import register
-from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.intervals import FALSE, TRUE, UNKNOWN

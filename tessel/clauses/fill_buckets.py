@@ -23,9 +23,9 @@ from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
-from tessel.clauses.running.streams import unit_of_table
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import workspace_of
+from tessel.clauses.units.streams import unit_of_table
 from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError

@@ -15,8 +15,8 @@ from tessel.clauses.combining import (
     common_schema,
 )
 from tessel.clauses.registry import register
-from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.spill.workspace import workspace_of
+from tessel.clauses.units.streams import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema

@@ -17,10 +17,10 @@ from tessel.clauses.along_rows.ordered import OrderedColumns
 from tessel.clauses.along_rows.ranking import Ranking, RankMethod
 from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.registry import register
-from tessel.clauses.running.streams import unit_of_table
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.stable_order import stable_order
+from tessel.clauses.units.streams import unit_of_table
 from tessel.clauses.values import is_hashable, missing_rows, plain, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnsupportedTypeError

@@ -32,8 +32,6 @@ from tessel.clauses.head import Head
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
-from tessel.clauses.running.bound_unit import is_bound
-from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.select import Select
 from tessel.clauses.structures import (
     StructuredUnits,
@@ -41,6 +39,8 @@ from tessel.clauses.structures import (
     last_bucket_of_front,
     structure_by_time_bucket,
 )
+from tessel.clauses.units.bound_unit import is_bound
+from tessel.clauses.units.reduced import ReducedUnit
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange

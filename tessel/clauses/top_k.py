@@ -20,11 +20,11 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing, Rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
-from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
 from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.top_rows import TopRows, first_rows
+from tessel.clauses.units.streams import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

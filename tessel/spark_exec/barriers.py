@@ -28,11 +28,11 @@ from tessel.clauses.capabilities import Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.partition import Partition
-from tessel.clauses.plan import Stage
-from tessel.clauses.running.carrying import Between, carries_between
-from tessel.clauses.running.pipeline import run_stages
-from tessel.clauses.running.stage import combine_carries, finish_units, nothing_carried
 from tessel.errors import TesselError
+from tessel.pipeline.carrying import Between, carries_between
+from tessel.pipeline.executor import run_stages
+from tessel.pipeline.plan import Stage
+from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
 from tessel.spark_exec.chains import Given
 from tessel.spark_exec.flows import (
     DriverFlow,

@@ -11,13 +11,13 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tessel.clauses.base import Clause
-from tessel.clauses.plan import Stage
 from tessel.clauses.registry import find_clause
-from tessel.clauses.running.stage import bound_stage, run_between, run_clauses, summarise
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.pipeline.plan import Stage
+from tessel.pipeline.stage import bound_stage, run_between, run_clauses, summarise
 from tessel.spark_exec.blobs import PartFacts, decode, encode
 from tessel.spark_exec.plugins import load_plugins
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tessel.clauses.capabilities import Broadcasts, Interleaves
-from tessel.clauses.plan import Plan, SourcePlan, SourceUnits, Stage, answered, plugins_of
-from tessel.clauses.running.pipeline import result_table, run_units, symbols_of
-from tessel.clauses.running.stage import bound_stage, interleave_units
 from tessel.display.documents import Table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
+from tessel.pipeline.executor import result_table, run_units, symbols_of
+from tessel.pipeline.plan import Plan, SourcePlan, SourceUnits, Stage, answered, plugins_of
+from tessel.pipeline.stage import bound_stage, interleave_units
 from tessel.spark_exec.barriers import Barriers
 from tessel.spark_exec.chains import given_tables
 from tessel.spark_exec.components import kinds_of

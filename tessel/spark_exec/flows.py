@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.base import Clause
-from tessel.clauses.plan import SourcePlan, Stage
-from tessel.clauses.running.carrying import Between
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.lazy import dataclass
+from tessel.pipeline.carrying import Between
+from tessel.pipeline.plan import SourcePlan, Stage
 from tessel.spark_exec.blobs import PartFacts, encode
 from tessel.spark_exec.chains import (
     CARRY,

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
-from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.display.documents import Table
 from tessel.lazy import dataclass
+from tessel.pipeline.plan import Plan, SourcePlan, Stage
 
 __all__ = ["MOST_ROWS_IN_ROUNDS", "Placed", "is_read_here", "placed_stages", "placement_table"]
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses.running.bound_unit import bound_unit
-from tessel.clauses.running.pieces import load_piece
-from tessel.clauses.running.stage import run_bound, without_segments
+from tessel.clauses.units.bound_unit import bound_unit
+from tessel.clauses.units.pieces import load_piece
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.stage import run_bound, without_segments
 from tessel.spark_exec.chains import (
     CUT,
     NOTHING_GIVEN,

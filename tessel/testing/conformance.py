@@ -23,10 +23,6 @@ from tessel.clauses.base import Clause, Structure
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.capabilities import Carries, Consumes
 from tessel.clauses.index_values import index_integers
-from tessel.clauses.plan import Stage
-from tessel.clauses.running.carrying import carries_between
-from tessel.clauses.running.pipeline import Executor, LocalExecutor
-from tessel.clauses.running.stage import run_between, summarise
 from tessel.compare import bits
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
@@ -35,6 +31,10 @@ from tessel.expression.build import col
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, options
+from tessel.pipeline.carrying import carries_between
+from tessel.pipeline.executor import Executor, LocalExecutor
+from tessel.pipeline.plan import Stage
+from tessel.pipeline.stage import run_between, summarise
 from tessel.spark_exec.components import kinds_of, received_components, sent_components
 from tessel.testing.oracles import nan_as_null
 

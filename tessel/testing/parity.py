@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from tessel.api import Store
 from tessel.clauses.builder import QueryBuilder
-from tessel.clauses.running.pipeline import Executor
 from tessel.compare import first_difference
 from tessel.errors import TesselError
 from tessel.lazy import dataclass
+from tessel.pipeline.executor import Executor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from tessel.api import Store
 from tessel.clauses import Clause, ClauseInfo, QueryBuilder, Structure, register
 from tessel.clauses.base import IndexEffect
-from tessel.clauses.running.bound_unit import BoundUnit
-from tessel.clauses.running.source_loader import SourceLoader
+from tessel.clauses.units.bound_unit import BoundUnit
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression import Expression, col
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.pipeline.source_loader import SourceLoader
 from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, fresh_store
 from tests.clauses.stored_ways import by_values

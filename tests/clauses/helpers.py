@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.api import Store, open_store
-from tessel.clauses import LocalExecutor, QueryBuilder, SubQuery, plan_query, result_table
-from tessel.clauses.planner import PASSES, REQUIRED, Pass
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.options import options
+from tessel.pipeline import LocalExecutor, plan_query, result_table
+from tessel.pipeline.planner import PASSES, REQUIRED, Pass
 from tessel.store import SymbolView
 from tessel.testing.tables import bits
 

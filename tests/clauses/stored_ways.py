@@ -10,7 +10,7 @@ import pytest
 
 from tessel.api import Store
 from tessel.clauses import QueryBuilder
-from tessel.clauses.running.bound_unit import BoundUnit
+from tessel.clauses.units.bound_unit import BoundUnit
 from tessel.options import options
 from tessel.store import SelectedRows
 from tessel.store.manifest.lazy_columns import LazyColumns

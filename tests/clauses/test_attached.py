@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from tessel.clauses import Clause, ClauseInfo, QueryBuilder, UnitFacts, structure_by_bucket
-from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange
 from tessel.errors import ExecutionError, InvalidInputError
 from tessel.expression import col

@@ -14,7 +14,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import Clause, QueryBuilder
-from tessel.clauses.running.bound_unit import bound_unit, is_bound
+from tessel.clauses.units.bound_unit import bound_unit, is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExecutionError, IntegerOverflowError, TesselError
 from tessel.expression import col

@@ -11,24 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses import (
-    Carry,
-    Clause,
-    ClauseInfo,
-    QueryBuilder,
-    Stage,
-    Structure,
-    find_clause,
-    register,
-)
-from tessel.clauses.running.carrying import carried_units
-from tessel.clauses.running.local_pool import LocalPool
+from tessel.clauses import Carry, Clause, ClauseInfo, QueryBuilder, Structure, find_clause, register
 from tessel.clauses.spill import Workspace
+from tessel.clauses.spill.local_pool import LocalPool
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, UnknownVerbError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
+from tessel.pipeline import Stage
+from tessel.pipeline.carrying import carried_units
 from tests.clauses.helpers import answer, events, stored
 
 Q = QueryBuilder()

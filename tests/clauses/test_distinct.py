@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.clauses.capabilities import Filters, opens_filter
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.plan import SourcePlan
-from tessel.clauses.planner.planner import plan_query
-from tessel.clauses.running.bound_unit import bound_unit
-from tessel.clauses.running.stage import run_bound
+from tessel.clauses.units.bound_unit import bound_unit
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -24,6 +21,9 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.options import options
+from tessel.pipeline.plan import SourcePlan
+from tessel.pipeline.planner.planner import plan_query
+from tessel.pipeline.stage import run_bound
 from tessel.store.manifest.bindings import Bindings
 from tessel.testing.oracles import (
     duckdb_answer,

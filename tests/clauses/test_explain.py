@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from tessel import telemetry
 from tessel.api import Store
-from tessel.clauses import Explanation, Plan, QueryBuilder, explain_entities
-from tessel.clauses.running import pipeline
+from tessel.clauses import QueryBuilder
 from tessel.display.documents import Table
 from tessel.ecs import ComponentManager, FetchCount
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.pipeline import Explanation, Plan, explain_entities
+from tessel.pipeline import executor as pipeline
 from tessel.store.manifest.piece import PieceSource
 from tessel.testing.queries import build, chains, query_tables
 from tessel.testing.steps import Step

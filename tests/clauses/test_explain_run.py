@@ -11,11 +11,12 @@ import pytest
 
 from tessel import telemetry
 from tessel.api import Store
-from tessel.clauses import LocalExecutor, QueryBuilder
+from tessel.clauses import QueryBuilder
 from tessel.display.documents import Table
 from tessel.errors import IntegerOverflowError, InvalidInputError
 from tessel.expression import col
 from tessel.options import options
+from tessel.pipeline import LocalExecutor
 from tests.clauses.custom import DropNegative
 from tests.clauses.helpers import fresh_store
 

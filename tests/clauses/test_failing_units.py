@@ -11,9 +11,10 @@ import pytest
 
 from tessel import open as open_store
 from tessel.api import Store
-from tessel.clauses import Executor, QueryBuilder, SubQuery
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import ClauseFailedError, IntegerOverflowError, TesselError
 from tessel.options import options
+from tessel.pipeline import Executor
 from tests.clauses.custom import FailsAbove
 
 if TYPE_CHECKING:

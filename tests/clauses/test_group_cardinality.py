@@ -13,11 +13,11 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregation import MergeAggregation, PartialAggregation
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.partition import Partition
-from tessel.clauses.plan import Plan, answered
-from tessel.clauses.planner import group_cardinality
-from tessel.clauses.planner.planner import plan_query
-from tessel.clauses.running.pipeline import LocalExecutor
 from tessel.options import options
+from tessel.pipeline.executor import LocalExecutor
+from tessel.pipeline.plan import Plan, answered
+from tessel.pipeline.planner import group_cardinality
+from tessel.pipeline.planner.planner import plan_query
 from tessel.store import expected_distinct
 from tessel.testing.tables import bits
 from tests.clauses.helpers import events, stored

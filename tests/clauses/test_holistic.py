@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses import Plan, QueryBuilder
+from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate, Values
 from tessel.clauses.aggregates.kernels import value_lists as lists_module
@@ -31,6 +31,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.aggregates.reductions import ReductionSet
 from tessel.options import options
+from tessel.pipeline import Plan
 from tessel.testing.tables import bits
 from tests.clauses import test_hot_groups as hot_groups
 from tests.clauses.helpers import events, stored
@@ -212,7 +213,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- rows as they are stored ----------------------------------------------------------------------
 
 ROWS = 4_000
-lower_aggregation = importlib.import_module("tessel.clauses.planner.lower_aggregation")
+lower_aggregation = importlib.import_module("tessel.pipeline.planner.lower_aggregation")
 
 
 def _table() -> pa.Table:

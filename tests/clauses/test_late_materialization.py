@@ -15,14 +15,14 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import Filter, QueryBuilder
-from tessel.clauses.running.bound_unit import bound_unit
-from tessel.clauses.running.stage import run_bound
+from tessel.clauses.units.bound_unit import bound_unit
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptSegmentError, IntegerOverflowError, TesselError
 from tessel.expression import col, parse
 from tessel.expression.evaluate import evaluate
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.pipeline.stage import run_bound
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
 from tessel.testing import expressions

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses.running.local_pool import LocalPool, Task
+from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.options import Options
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.clauses.running.packing import packs_of
+from tessel.pipeline.packing import packs_of
 
 _UNITS = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 1 << 24)), max_size=60)
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import tessel as ts
-from tessel.clauses import Plan
-from tessel.clauses.plan import SourcePlan
+from tessel.pipeline import Plan
+from tessel.pipeline.plan import SourcePlan
 
 ROWS = 1_040_000
 PIECES = [(0, 524_288), (524_288, ROWS)]

@@ -11,9 +11,10 @@ import pytest
 
 from tessel import open as open_store
 from tessel.api import Store
-from tessel.clauses import Clause, Executor, QueryBuilder, Structure
+from tessel.clauses import Clause, QueryBuilder, Structure
 from tessel.expression import col
 from tessel.options import options
+from tessel.pipeline import Executor
 from tests.clauses.custom import (
     DropNegative,
     EveryOther,

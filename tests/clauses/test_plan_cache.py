@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from tessel.api import Result, Store
-from tessel.clauses import LocalExecutor, Plan, QueryBuilder, SubQuery, answered, plan_query
-from tessel.clauses.plan import SourcePlan
-from tessel.clauses.planner import plan_cache
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.options import options
+from tessel.pipeline import LocalExecutor, Plan, answered, plan_query
+from tessel.pipeline.plan import SourcePlan
+from tessel.pipeline.planner import plan_cache
 from tests.clauses.custom import UpToNow
 from tests.clauses.helpers import Latest, fresh_store, stored
 from tests.clauses.joins.tables import narrowed

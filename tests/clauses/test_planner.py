@@ -11,16 +11,16 @@ import pytest
 
 from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, UnitFacts
-from tessel.clauses.planner import PASSES, Draft
-from tessel.clauses.planner.desugar import desugar
-from tessel.clauses.planner.lower_aggregation import lower_aggregation
-from tessel.clauses.planner.lower_order import lower_order, take_codes
-from tessel.clauses.planner.prune_columns import prune_columns
-from tessel.clauses.planner.pushdown import push_to_source
-from tessel.clauses.planner.simplify import simplify_sorts
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import IndexColumnError, NameNotFoundError
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.planner import PASSES, Draft
+from tessel.pipeline.planner.desugar import desugar
+from tessel.pipeline.planner.lower_aggregation import lower_aggregation
+from tessel.pipeline.planner.lower_order import lower_order, take_codes
+from tessel.pipeline.planner.prune_columns import prune_columns
+from tessel.pipeline.planner.pushdown import push_to_source
+from tessel.pipeline.planner.simplify import simplify_sorts
 from tests.clauses.helpers import stored
 
 Q = QueryBuilder()

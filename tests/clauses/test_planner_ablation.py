@@ -15,11 +15,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tessel.api import Store
-from tessel.clauses import QueryBuilder, SubQuery, query_schema
-from tessel.clauses.planner import PASSES, REQUIRED
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import TesselError
 from tessel.expression import Expression, col, lit
 from tessel.expression.schema import TableSchema
+from tessel.pipeline import query_schema
+from tessel.pipeline.planner import PASSES, REQUIRED
 from tessel.testing.queries import build, chains, query_tables, row_ends
 from tessel.testing.tables import cut_into_segments
 from tests.clauses.helpers import Latest, answer_of_passes, bare_answer, fresh_store, same_table

@@ -34,10 +34,10 @@ from tessel.clauses import (
     find_clause,
 )
 from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.planner import PASSES, REQUIRED, Draft
-from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
-from tessel.clauses.planner.pushdown import push_into_inputs, push_left
 from tessel.expression import Expression, col
+from tessel.pipeline.planner import PASSES, REQUIRED, Draft
+from tessel.pipeline.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
+from tessel.pipeline.planner.pushdown import push_into_inputs, push_left
 from tessel.testing.queries import row_ends
 from tests.clauses.helpers import answer_of_passes, bare_answer, fresh_store, same_table
 from tests.clauses.test_clause_table import SAMPLES, SCHEMA

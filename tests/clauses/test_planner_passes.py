@@ -11,15 +11,15 @@ import pytest
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
 from tessel.clauses import Concat, Merge, QueryBuilder, SubQuery
 from tessel.clauses.combining import Combining
-from tessel.clauses.planner import PASSES, Draft, Input
-from tessel.clauses.planner.fold_constants import fold_constants
-from tessel.clauses.planner.index_predicates import index_predicates
-from tessel.clauses.planner.prune_columns import prune_columns
-from tessel.clauses.planner.pushdown import push_into_inputs, push_left
-from tessel.clauses.planner.resample_range import range_before_resample
-from tessel.clauses.planner.simplify import merge_filters, stop_early
 from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.planner import PASSES, Draft, Input
+from tessel.pipeline.planner.fold_constants import fold_constants
+from tessel.pipeline.planner.index_predicates import index_predicates
+from tessel.pipeline.planner.prune_columns import prune_columns
+from tessel.pipeline.planner.pushdown import push_into_inputs, push_left
+from tessel.pipeline.planner.resample_range import range_before_resample
+from tessel.pipeline.planner.simplify import merge_filters, stop_early
 
 Q = QueryBuilder()
 SCHEMA = TableSchema(

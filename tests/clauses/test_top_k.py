@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder, top_rows
 from tessel.clauses.capabilities import DynamicFilter, Filters, opens_filter
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.plan import SourcePlan, Stage
-from tessel.clauses.planner.planner import plan_query
-from tessel.clauses.running.bound_unit import BoundUnit, bound_unit, is_bound
-from tessel.clauses.running.stage import run_bound, run_clause
+from tessel.clauses.units.bound_unit import BoundUnit, bound_unit, is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.options import options
+from tessel.pipeline.plan import SourcePlan, Stage
+from tessel.pipeline.planner.planner import plan_query
+from tessel.pipeline.stage import run_bound, run_clause
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
 from tessel.testing.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered

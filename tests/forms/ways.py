@@ -15,8 +15,8 @@ import pytest
 
 from tessel.api import Store, open_store
 from tessel.arrays import numpy_array
-from tessel.clauses.running import local_pool
-from tessel.clauses.running.local_pool import LocalPool, Task
+from tessel.clauses.spill import local_pool
+from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.kernels import library
 from tessel.options import options
 from tessel.store.segment.sources import open as sources

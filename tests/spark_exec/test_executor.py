@@ -10,18 +10,11 @@ import pytest
 
 from tessel import options
 from tessel.api import Store
-from tessel.clauses import (
-    Plan,
-    QueryBuilder,
-    SourcePlan,
-    Structure,
-    SubQuery,
-    clause_names,
-    find_clause,
-)
+from tessel.clauses import QueryBuilder, Structure, SubQuery, clause_names, find_clause
 from tessel.clauses.aggregates import Quantile, aggregate_names
 from tessel.clauses.partition import Partition
 from tessel.expression import col
+from tessel.pipeline import Plan, SourcePlan
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity, assert_same, outcome
 from tests.spark_exec import test_carried, test_joins, test_whole_clauses

@@ -14,7 +14,7 @@ import pytest
 
 from tessel import options, telemetry
 from tessel.api import Store, open_store
-from tessel.clauses import Plan, QueryBuilder, SubQuery
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import (
     ClauseFailedError,
     CorruptSegmentError,
@@ -26,6 +26,7 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.expression.schema import TableSchema
+from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.tasks import facts_task, marker_task, reduce_task, route_task, source_task

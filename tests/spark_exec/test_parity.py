@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tessel import options
 from tessel.api import Store, open_store
-from tessel.clauses import Plan, QueryBuilder, Structure
+from tessel.clauses import QueryBuilder, Structure
 from tessel.expression.schema import TableSchema
+from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity
 from tessel.testing.queries import build, chains, query_tables, row_ends

@@ -9,16 +9,9 @@ import pytest
 
 from tessel import options
 from tessel.api import Store
-from tessel.clauses import (
-    Plan,
-    QueryBuilder,
-    Stage,
-    SubQuery,
-    interleave_units,
-    run_stages,
-    run_units,
-)
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.ecs import ProcessingUnit
+from tessel.pipeline import Plan, Stage, interleave_units, run_stages, run_units
 from tessel.spark_exec import SparkExecutor, barriers, executor, placement
 from tessel.spark_exec.placement import placed_stages
 from tests.spark_exec.queries import many_symbols

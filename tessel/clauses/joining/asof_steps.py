@@ -26,8 +26,8 @@ from tessel.clauses.joining.asof_shape import AsofShape, Times
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
-from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.structures import UnitFacts
+from tessel.clauses.units.streams import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema

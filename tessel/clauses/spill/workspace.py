@@ -14,8 +14,8 @@ from tessel.ecs import ProcessingUnit
 from tessel.options import Options, current
 
 if TYPE_CHECKING:
-    from tessel.clauses.running.local_pool import LocalPool
     from tessel.clauses.spill.file import SpillFile
+    from tessel.clauses.spill.local_pool import LocalPool
     from tessel.clauses.spill.spool import Spool
 
 __all__ = ["UnitStream", "Workspace", "workspace_of"]

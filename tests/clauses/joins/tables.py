@@ -13,8 +13,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tessel.api import Store
-from tessel.clauses.planner import plan_cache, plan_join
 from tessel.options import options
+from tessel.pipeline.planner import plan_cache, plan_join
 from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import fresh_store
 

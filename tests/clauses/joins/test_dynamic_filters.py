@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tessel.api import Store
-from tessel.clauses import LocalExecutor, QueryBuilder, SubQuery
-from tessel.clauses.plan import Plan, SourcePlan, answered
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import IntegerOverflowError, UnsortedIndexError
 from tessel.expression import col
 from tessel.options import options
+from tessel.pipeline import LocalExecutor
+from tessel.pipeline.plan import Plan, SourcePlan, answered
 from tests.clauses.custom import Passes
 from tests.clauses.helpers import events, fresh_store
 from tests.clauses.joins.tables import narrowed

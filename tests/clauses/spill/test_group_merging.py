@@ -17,11 +17,11 @@ from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.running.packing import FEW_ROWS
 from tessel.clauses.spill import Workspace
 from tessel.clauses.values import plain
 from tessel.expression.schema import TableSchema
 from tessel.options import Options
+from tessel.pipeline.packing import FEW_ROWS
 
 GROUPS = 3000
 

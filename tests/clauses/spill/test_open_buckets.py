@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from tessel import telemetry
-from tessel.clauses.running.barrier import Barrier
 from tessel.clauses.spill import Workspace
 from tessel.clauses.structures import structure_by_bucket
 from tessel.ecs import ColRange, ComponentManager, Piece, ProcessingUnit, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
 from tessel.options import current
+from tessel.pipeline.barrier import Barrier
 from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import events
 

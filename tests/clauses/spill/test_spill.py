@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
-from tessel.clauses import LocalExecutor, QueryBuilder
+from tessel.clauses import QueryBuilder
 from tessel.clauses.spill import Account, SpillFile, Spool, Workspace, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ClauseFailedError, SpillError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
+from tessel.pipeline import LocalExecutor
 from tessel.testing.tables import bits, tables
 from tests.clauses.helpers import events, stored
 

@@ -1,0 +1,247 @@
+"""explain: how a query would be run, as a document. Nothing is read but metadata.
+
+What a run says of itself stands in :mod:`tessel.pipeline.explain_run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
+from tessel.display.documents import Document, Table
+from tessel.display.html import render_html
+from tessel.display.plain import render_json
+from tessel.display.text import render_text
+from tessel.errors import NameNotFoundError
+from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
+from tessel.pipeline.executor import units_to_read
+from tessel.pipeline.explain_entities import entities_table
+from tessel.pipeline.explain_pages import pages_table
+from tessel.pipeline.line_changes import line_changes
+from tessel.pipeline.plan import Change, Intake, Plan, SourcePlan, Stage
+
+__all__ = ["Explanation", "explain_plan"]
+
+_SHOWN_UNITS = 6
+_SHOWN_COLUMNS = 8
+_SHOWN_CHARACTERS = 120
+_FORMATS = {
+    "text": render_text,
+    "html": render_html,
+    "json": render_json,
+}
+
+
+@checks_arguments
+@dataclass(frozen=True)
+class Explanation:
+    """How a query would be run: prints as text, shows as HTML in notebooks.
+
+    Attributes
+    ----------
+    plan
+        What an executor would get.
+    document
+        The explanation as plain parts.
+    """
+
+    plan: Plan
+    document: Document
+
+    def __str__(self) -> str:
+        return render_text(self.document)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return render_html(self.document)
+
+    def render(self, format: str = "text") -> str:  # noqa: A002  # the word users know
+        """Return the explanation as ``"text"``, ``"html"`` or ``"json"``."""
+        if format not in _FORMATS:
+            raise NameNotFoundError.for_name("format", format, sorted(_FORMATS))
+        return _FORMATS[format](self.document)
+
+
+def explain_plan(
+    plan: Plan,
+    clauses: Sequence[Clause] = (),
+    *,
+    pages: bool = False,
+    ran: bool = False,
+    more: Sequence[Table] = (),
+) -> Explanation:
+    """Explain a plan.
+
+    Parameters
+    ----------
+    plan
+        What an executor would get.
+    clauses
+        The query as written, shown above what became of it.
+    pages
+        Whether the page tables of the segments that are left are read, to tell which of their
+        pages the first filters and date ranges drop.
+    ran
+        Whether the query has run.
+    more
+        What an executor has to say of it, or its run.
+    """
+    written = Table("as written", ("clause",), tuple((clause.describe(),) for clause in clauses))
+    parts = [written] if clauses else []
+    parts += [*_tables(plan, "", pages, ran), *more]
+    return Explanation(plan, Document("query", tuple(parts)))
+
+
+def _tables(plan: Plan, prefix: str, pages: bool, ran: bool) -> Iterator[Table]:
+    if plan.question is not None:
+        purpose = f", {plan.question.purpose}" if plan.question.purpose else ""
+        yield from _tables(plan.question.plan, f"{prefix}asked first{purpose}: ", pages, ran)
+    changed = _passes(plan.changes, prefix)
+    if changed.rows:
+        yield changed
+    for number, part in enumerate(plan.inputs, start=1):
+        if isinstance(part, SourcePlan):
+            found = pages_table(part, plan.stages[0].clauses, prefix) if pages else None
+            read = () if ran else ("no page was read" if pages else "nothing was read",)
+            yield _source(part, prefix, read, None if found is None else found[1])
+            if found is not None:
+                yield found[0]
+            entities = entities_table(units_to_read(part, plan.stages[0]), prefix)
+            if entities is not None:
+                yield entities
+        else:
+            yield from _tables(part, f"{prefix}input {number}: ", pages, ran)
+    yield _stages(plan, prefix)
+
+
+def _passes(changes: Sequence[Change], prefix: str) -> Table:
+    """Tell, pass by pass, what the planner took out of the query and what it put there."""
+    rows = []
+    for change in changes:
+        name = change.name
+        for sign, line in line_changes(change.before.lines(), change.after.lines()):
+            rows.append((name, sign, _shortened(line)))
+            name = ""
+    return Table(f"{prefix}planner", ("pass", "", "step"), tuple(rows))
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _source(source: SourcePlan, prefix: str, read: tuple[str, ...], left: int | None) -> Table:
+    """Tell, clause by clause, what the index dropped and why.
+
+    How much is read is told as a bound: filters drop rows that no metadata rule out, and a limit
+    may end the query. ``left`` are the rows that page tables leave, where they were asked.
+    """
+    index = source.index
+    segments = len(index) + sum(drop.segments for drop in index.drops)
+    rows = index.row_count + sum(drop.rows for drop in index.drops)
+    lines = [("all", f"{segments:,}", f"{rows:,}", "")]
+    for drop in index.drops:
+        before = segments, rows
+        segments, rows = segments - drop.segments, rows - drop.rows
+        lines.append(
+            (
+                drop.clause,
+                f"{before[0]:,} → {segments:,}",
+                f"{before[1]:,} → {rows:,}",
+                drop.reason,
+            )
+        )
+    names = source.schema.names
+    shown = ", ".join(names[:_SHOWN_COLUMNS]) + (" …" if len(names) > _SHOWN_COLUMNS else "")
+    view = source.view
+    notes = (
+        f"to read at most: {len(index):,} segment{'' if len(index) == 1 else 's'}, "
+        f"{index.row_count if left is None else left:,} rows"
+        + (f", about {int(index.bytes.sum()):,} bytes" if left in (None, index.row_count) else ""),
+        f"columns: {len(names)} of {len(view.schema.names)}: {shown}",
+        *read,
+    )
+    title = f"{prefix}{view.name!r} (version {view.version})"
+    return Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)
+
+
+def _between_units(stage: Stage) -> str:
+    if stage.carries is not None:
+        return {
+            Carry.BEFORE: "each unit is told what lies before it",
+            Carry.AFTER: "each unit is told what lies after it",
+            Carry.BOTH: "each unit is told what lies around it",
+            Carry.END: "units are taken in order",
+        }[stage.carries]
+    return {
+        Intake.ONE_BY_ONE: "units go on as they are",
+        Intake.STREAM: "units are taken in order",
+        Intake.GROUPED: "units are grouped anew",
+    }[stage.intake]
+
+
+def _stages(plan: Plan, prefix: str) -> Table:
+    lines: list[tuple[str, str, str, str]] = []
+    for number, stage in enumerate(plan.stages, start=1):
+        before = plan.stages[number - 2].output if number > 1 else Structure.ROW_SLICE
+        barrier = ("barrier", "", f"{before.name} → {stage.input.name}", _between_units(stage))
+        if number > 1:
+            lines.append(barrier)
+            units = _units(stage)
+        elif len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
+            units = _units_read(plan.inputs[0], stage)
+            if stage.is_read_apart:
+                lines += [("1", "read", before.name, units), barrier]
+                units = _units(stage)
+        else:
+            units = _units_of_inputs(plan, stage)
+            if stage.intake is Intake.GROUPED and not isinstance(stage.clauses[0], Broadcasts):
+                lines.append(barrier)
+        if not stage.clauses:
+            lines.append((str(number), "read", stage.input.name, units))
+        for clause in stage.clauses:
+            info = clause.structure
+            change = f"{info.input.name} → {info.output.name}"
+            lines.append((str(number), clause.describe(), change, units))
+            units = ""
+    result = ", ".join(f"{f.name}: {f.type}" for f in plan.schema.arrow)
+    return Table(
+        f"{prefix}stages",
+        ("stage", "clause", "structure", "units"),
+        tuple(lines),
+        (f"result: {result}", f"index: {plan.schema.index or 'none'}"),
+    )
+
+
+def _units_read(source: SourcePlan, stage: Stage) -> str:
+    units = units_to_read(source, stage).units
+    shown = " ".join(f"[{' '.join(map(str, unit))}]" for unit in units[:_SHOWN_UNITS])
+    more = " …" if len(units) > _SHOWN_UNITS else ""
+    return f"{len(units):,}: {shown}{more}" if units else "0"
+
+
+def _units_of_inputs(plan: Plan, stage: Stage) -> str:
+    if isinstance(stage.clauses[0], Broadcasts):
+        return "those of input 1, once the others are read"
+    how = "by time" if isinstance(stage.clauses[0], Interleaves) else "in order"
+    return f"those of {len(plan.inputs)} inputs, {how}"
+
+
+def _units(stage: Stage) -> str:
+    """Tell what a stage gets of units that are there."""
+    clause = stage.clauses[0]
+    if isinstance(clause, Limits) and clause.demand() is not None:
+        return f"in order, until {clause.demand():,} rows have passed"
+    if stage.intake is not Intake.GROUPED:
+        return "as they come"
+    if not type(clause).__module__.startswith("tessel."):
+        return "as the clause groups them"
+    return {
+        Structure.ALL: "1: everything, in order",
+        Structure.HASH_BUCKETED: "1 a bucket; small ones together"
+        if stage.joins_buckets
+        else "1 a bucket",
+        Structure.TIME_BUCKETED: "1 a run of touching time buckets",
+    }[stage.input]

@@ -1,0 +1,88 @@
+"""Passes: choose how sorts, top-k and distinct run, and what clauses along the rows get.
+
+A top-k and a distinct run in two halves, of which the first only drops rows of a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tessel.clauses.base import Clause
+from tessel.pipeline.planner.commutation import MAKING, is_one_of
+from tessel.pipeline.planner.draft import Draft
+
+__all__ = ["lower_order", "take_codes"]
+
+
+def lower_order(draft: Draft) -> Draft:
+    """Replace ``sort`` and ``distinct`` by the forms they are run in; put first halves early.
+
+    A sort gets text as codes where units are row slices of one symbol as far as it: there they may
+    be not read yet, and behind other clauses text is text. One by the time index first holds few
+    rows at a time: to join their dictionaries would take longer than it saves.
+    """
+    if not draft.has("sort", "top_k", "last_of_sort", "distinct"):
+        return draft
+    from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
+    from tessel.clauses.sort import MergeSorted, Sort
+    from tessel.clauses.top_k import PartialTopK, TopK
+    from tessel.pipeline.planner.text_codes import codes_of
+
+    clauses: list[Clause] = []
+    for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
+        if type(clause) is Sort:
+            slices = not draft.inputs and all(each.structure.keeps_slices for each in clauses)
+            if slices and not clause.ordering.keeps_index(schema):
+                clauses += codes_of(schema.names, schema)
+            clauses.append(MergeSorted(clause.by, clause.descending, clause.missing))
+        elif type(clause) is TopK or type(clause) is LastOfSort:
+            halves = PartialLastOfSort if type(clause) is LastOfSort else PartialTopK
+            partial = halves(clause.k, clause.by, clause.descending, clause.missing)
+            _insert(clauses, partial, clause.by)
+            clauses.append(clause)
+        elif is_one_of(clause, ("distinct",)):
+            from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
+            from tessel.clauses.grouped.group_tables import POSITION
+            from tessel.clauses.partition import Partition
+
+            assert isinstance(clause, Distinct)
+            keys = clause.keys(schema)
+            _insert(clauses, PartialDistinct(keys, clause.keep), keys)
+            clauses += [
+                Partition(keys, drop_missing=False, buckets=draft.hash_buckets, positions=True),
+                DistinctBucket(keys, clause.keep),
+                MergeSorted((POSITION,), (False,), without=(POSITION,), index=schema.index),
+            ]
+        else:
+            clauses.append(clause)
+    return draft.replace(clauses=tuple(clauses))
+
+
+def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> None:
+    """Add a clause that drops rows by ``keys``, before projections and columns made of others.
+
+    So it may stand first, and choose rows before all their columns are read; and columns are
+    computed for what it leaves.
+    """
+    at = len(clauses)
+    while at and (
+        is_one_of(clauses[at - 1], ("select",))
+        or (is_one_of(clauses[at - 1], MAKING) and clauses[at - 1].structure.adds.isdisjoint(keys))
+    ):
+        at -= 1
+    clauses.insert(at, partial)
+
+
+def take_codes(draft: Draft) -> Draft:
+    """Leave keys as codes for the first clause that takes more than row slices, if it takes them.
+
+    As for sorts, units are row slices of one symbol as far as it.
+    """
+    clauses = draft.clauses
+    at = next((at for at, each in enumerate(clauses) if not each.structure.keeps_slices), None)
+    if draft.inputs or at is None or not clauses[at].structure.coded:
+        return draft
+    from tessel.pipeline.planner.text_codes import codes_of
+
+    codes = codes_of(sorted(clauses[at].structure.coded), draft.schemas()[at])
+    return draft.replace(clauses=(*clauses[:at], *codes, *clauses[at:]))

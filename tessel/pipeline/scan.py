@@ -1,0 +1,452 @@
+"""The scan: units of segments run through the first stage of a query, read as far as it needs.
+
+The pipeline enters here. Units are bound, not read: the clauses run on them one after another until
+one of them needs values. Where that one reduces many row slices to little, neighbouring units are
+given to it as one. Where it has a dynamic filter, all units are narrowed by it before the other
+columns are read: what one unit taught it may drop what others had left. The few rows that are then
+selected in several units are gathered together, and so are those that filters select. Before all
+that, small neighbours are read as one unit, whatever the clauses: opening a small segment costs
+more than late materialization saves.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TypeVar, cast
+
+from tessel import telemetry
+from tessel.clauses.capabilities import DynamicFilter, Filters, opens_filter
+from tessel.clauses.spill.local_pool import LocalPool, Task
+from tessel.clauses.units.bound_unit import BoundUnit, is_bound
+from tessel.clauses.units.pieces import is_of_storage
+from tessel.ecs import ProcessingUnit
+from tessel.errors import CancelledError, TesselError
+from tessel.pipeline.packing import (
+    FEW_BYTES,
+    FEW_ROWS,
+    ROWS_TOGETHER,
+    bytes_together,
+    joins_slices,
+    packs_of,
+    sink_of,
+    small_runs,
+)
+from tessel.pipeline.plan import Stage
+from tessel.pipeline.source_loader import SourceLoader
+from tessel.pipeline.stage import (
+    needs_whole_rows,
+    reduce_bound,
+    run_bound,
+    run_clause,
+    run_clauses,
+)
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.lazy_columns import SPARSE
+
+__all__ = ["scan_units"]
+
+Other = TypeVar("Other")
+
+_UNITS_TOGETHER = 1 << 6
+
+_MOST_WAITING_ROWS = 1 << 20
+"""So many rows may wait for other units to be narrowed."""
+
+
+def scan_units(
+    loader: SourceLoader,
+    stage: Stage,
+    pool: LocalPool,
+    live_bytes: int,
+    *,
+    joins_units: bool,
+    stops_early: bool,
+) -> Iterator[ProcessingUnit]:
+    """Give the units of a source as the first stage leaves them, in plan order.
+
+    Parameters
+    ----------
+    loader
+        Reads the units.
+    stage
+        What is run on them.
+    pool
+        Where.
+    live_bytes
+        The byte budget of the query.
+    joins_units
+        Whether few selected rows of several units may become one unit.
+    stops_early
+        Whether the query may end before all units are read: then few are read ahead.
+    """
+    pool = pool.far() if loader.is_far and not stops_early else pool
+    first = _Scan(loader, stage, bytes_together(live_bytes))
+    ordinals = range(len(loader.source.units))
+    may_join = joins_units and stage.takes_any_slices and len(ordinals) > 1 and loader.are_alone
+    if not may_join:
+        yield from first.units(ordinals, pool, live_bytes, joins_units=False)
+        return
+    read = loader.source.read
+    runs = small_runs(read.rows, read.nbytes, read.follow, read.row_bytes, live_bytes)
+    for is_small, group in itertools.groupby(runs, lambda run: len(run) > 1):
+        own = list(group)
+        if is_small:
+            yield from pool.map(map(first.joined, own))
+        else:
+            section = range(own[0].start, own[-1].stop)
+            yield from first.units(section, pool, live_bytes, joins_units=len(section) > 1)
+
+
+class _SparseRows:
+    """Few rows of a unit, or of several that follow one another, whose columns are not read yet.
+
+    Parameters
+    ----------
+    ordinals
+        Of the units.
+    done
+        How many of the clauses they have been through.
+    batches
+        With these rows selected.
+    row_bytes
+        Of one of the rows, estimated.
+    """
+
+    __slots__ = ("batches", "bytes", "done", "ordinals", "row_bytes", "rows")
+
+    def __init__(
+        self, ordinals: list[int], done: int, batches: Iterable[Batch], row_bytes: float
+    ) -> None:
+        self.ordinals = ordinals
+        self.done = done
+        rows = [(batch, len(batch.places)) for batch in batches]
+        self.batches = [batch for batch, count in rows if count]
+        self.rows = sum(count for _, count in rows)
+        self.row_bytes = row_bytes
+        self.bytes = int(self.rows * row_bytes)
+
+    def takes(self, other: _SparseRows, most_bytes: int) -> bool:
+        """Return whether the rows of another are read together with these."""
+        return (
+            self.done == other.done
+            and self.rows + other.rows <= ROWS_TOGETHER
+            and self.bytes + other.bytes <= most_bytes
+        )
+
+    def with_more(self, other: _SparseRows) -> _SparseRows:
+        """Return the rows of both, as those of the first unit."""
+        ordinals = [*self.ordinals, *other.ordinals]
+        row_bytes = (self.bytes + other.bytes) / (self.rows + other.rows)
+        return _SparseRows(ordinals, self.done, [*self.batches, *other.batches], row_bytes)
+
+    def narrowed(self, dynamic: DynamicFilter) -> _SparseRows:
+        """Return those of the rows that a dynamic filter still needs."""
+        batches = map(dynamic.still_needed, self.batches)
+        return _SparseRows(self.ordinals, self.done, batches, self.row_bytes)
+
+
+class _Scan:
+    """Makes tasks for the pool of the units of a source."""
+
+    def __init__(self, loader: SourceLoader, stage: Stage, most_bytes: int) -> None:
+        self.loader = loader
+        self.stage = stage
+        self.most_bytes = most_bytes
+        opening = next(filter(opens_filter, stage.clauses), None)
+        self.filter = None if opening is None else cast(Filters, opening).open_filter()
+        """Of the first clause that has one: behind it there is an exchange."""
+        self._bind = len(stage.clauses)
+        """So many clauses are known not to read a unit, or not known to do so."""
+
+    def units(
+        self, ordinals: range, pool: LocalPool, live_bytes: int, *, joins_units: bool
+    ) -> Iterator[ProcessingUnit]:
+        """Give units that follow one another, read as far as the clauses ask for it."""
+        clauses = self.stage.clauses
+
+        def packs() -> list[range]:
+            within, read = slice(ordinals.start, ordinals.stop), self.loader.source.read
+            found = packs_of(read.rows[within], read.nbytes[within], pool.workers, live_bytes)
+            return [ordinals[pack.start : pack.stop] for pack in found]
+
+        joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
+        if joining is not None and self.loader.are_alone:
+            return self.reduced_units(packs(), pool, joining)
+        if joins_units and filtering is not None:
+            return self.filtered_units(packs(), pool, live_bytes, filtering)
+        drops = joins_units and not self.stage.keeps_count
+        if drops and not self.loader.is_far:  # whose rows are not found in one pass
+            return self.selected_units(ordinals, pool)
+        return pool.map(map(self.read, ordinals))
+
+    def read(self, ordinal: int) -> Task[ProcessingUnit]:
+        """Return the task of one unit."""
+
+        def run() -> ProcessingUnit:
+            with self.loader.naming():
+                unit = self.loader.unit(ordinal)
+                return run_bound(self.stage.clauses, self.stage.schemas, unit, self.filter)
+
+        return Task(run, self._bytes([ordinal]))
+
+    def joined(self, run: range) -> Task[ProcessingUnit]:
+        """Return the task of small units, which are read as one.
+
+        Where that fails they are read and processed one by one, and the first of them that fails
+        says which rows of which segment it has.
+        """
+        loader = self.loader
+
+        def work() -> ProcessingUnit:
+            with loader.naming():
+                pieces = loader.joined(run)
+                if pieces is None:
+                    pieces = [piece for unit in run for piece in loader.whole(unit).pieces]
+                    return self._rest(ProcessingUnit(run.start, self.stage.schemas[0], pieces))
+                try:
+                    return self._rest(ProcessingUnit(run.start, self.stage.schemas[0], pieces))
+                except CancelledError:
+                    raise
+                except TesselError:
+                    self._one_by_one(run)
+                    raise
+
+        return Task(work, self._bytes(run))
+
+    def _bytes(self, ordinals: Iterable[int]) -> int:
+        nbytes = self.loader.source.read.nbytes
+        return sum(int(nbytes[ordinal]) for ordinal in ordinals)
+
+    def _bound(self, unit: ProcessingUnit, stop: int) -> tuple[ProcessingUnit, int]:
+        """Run the clauses before one while the unit is not read; say how many have run."""
+        done = 0
+        while done < stop and is_bound(unit):
+            unit = run_clause(self.stage.clauses[done], self.stage.schemas[done + 1], unit)
+            done += 1
+        return unit, done
+
+    def _rest(self, unit: ProcessingUnit, done: int = 0) -> ProcessingUnit:
+        return run_clauses(self.stage.clauses[done:], self.stage.schemas[done:], unit)
+
+    def _one_by_one(self, ordinals: Iterable[int]) -> list[ProcessingUnit]:
+        """Read units whole and run the clauses on each, so that the first row that fails raises."""
+        return [self._rest(self.loader.whole(ordinal)) for ordinal in ordinals]
+
+    # --- rows that are reduced --------------------------------------------------------------------
+
+    def reduced_units(
+        self, packs: list[range], pool: LocalPool, at: int
+    ) -> Iterator[ProcessingUnit]:
+        """Give packs of units, each reduced to one; those that cannot be say so at once.
+
+        These run together, in their places.
+        """
+        left: list[int] = []
+        for pack, unit in zip(packs, pool.map(self._reduced(p, at) for p in packs), strict=True):
+            if unit is None:
+                left += pack
+                continue
+            if left:
+                yield from pool.map(map(self.read, left))
+                left = []
+            yield unit
+        yield from pool.map(map(self.read, left))
+
+    def _reduced(self, pack: range, at: int) -> Task[ProcessingUnit | None]:
+        if len(pack) == 1:
+            alone = self.read(pack.start)
+            return Task(alone.run, alone.bytes)
+
+        def run() -> ProcessingUnit | None:
+            with self.loader.naming():
+                try:
+                    units: list[BoundUnit] = []
+                    for ordinal in pack:
+                        unit, _ = self._bound(self.loader.unit(ordinal), at)
+                        if not is_bound(unit):
+                            return None
+                        units.append(unit)
+                    clause, promised = self.stage.clauses[at], self.stage.schemas[at + 1]
+                    found = reduce_bound(clause, promised, units[0].joined(units[1:]))
+                    return None if found is None else self._rest(found, at + 1)
+                except CancelledError:
+                    raise
+                except TesselError:
+                    return None  # read one by one, the first row that fails says so
+
+        return Task(run, self._bytes(pack))
+
+    # --- rows that are selected -------------------------------------------------------------------
+
+    def selected_units(self, ordinals: range, pool: LocalPool) -> Iterator[ProcessingUnit]:
+        """Give units; few selected rows of several of them are read together."""
+        for found in _joined(
+            pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
+        ):
+            if isinstance(found, _SparseRows):
+                yield from pool.map([self._reading(found)])
+            else:
+                yield found
+
+    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _SparseRows]:
+        def run() -> ProcessingUnit | _SparseRows:
+            with self.loader.naming():
+                whole = self.loader.unit(ordinal)
+                try:
+                    unit, done = self._bound(whole, self._bind)
+                    if is_bound(unit):
+                        return self._sparse(unit, done) or self._rest(unit, done)
+                    self._bind = min(self._bind, max(0, done - 1))
+                    return self._rest(unit, done)
+                except TesselError as error:
+                    if not needs_whole_rows(whole, error):
+                        raise
+                    unit = whole
+                return self._rest(unit.read_whole())
+
+        return Task(run, self._bytes([ordinal]))
+
+    def _sparse(self, unit: BoundUnit, done: int) -> _SparseRows | None:
+        """Return the rows of a unit that pass its conjuncts, where these are few."""
+        left = unit.rows_left()
+        if left is None or any(len(rows) > FEW_ROWS for rows in left):
+            return None
+        # Rows that are read together have text decoded, no loss where they are few of the unit's.
+        most = unit.rows_spanned // SPARSE if unit.has_codes else unit.rows_spanned - 1
+        if sum(map(len, left)) > most:
+            return None
+        batches = [b.keep(rows.places()) for b, rows in zip(unit.batches, left, strict=True)]
+        sparse = self._sparse_of(unit.ordinal, done, batches)
+        return sparse if sparse.bytes <= FEW_BYTES else None
+
+    def _sparse_of(self, ordinal: int, done: int, batches: Iterable[Batch]) -> _SparseRows:
+        whole = max(1, int(self.loader.source.read.rows[ordinal]))
+        return _SparseRows([ordinal], done, batches, self._bytes([ordinal]) / whole)
+
+    # --- rows that a dynamic filter leaves --------------------------------------------------------
+
+    def filtered_units(
+        self, packs: list[range], pool: LocalPool, most_bytes: int, at: int
+    ) -> Iterator[ProcessingUnit]:
+        """Give what a dynamic filter leaves of units, once as many as may wait are narrowed."""
+        waiting: list[_SparseRows | Task[ProcessingUnit]] = []
+        rows = size = 0
+        for found in _with_error(pool.map(self._narrowing(pack, at) for pack in packs)):
+            if isinstance(found, TesselError):
+                yield from pool.map(self._left(waiting))
+                raise found
+            waiting += found
+            sparse = [each for each in found if isinstance(each, _SparseRows)]
+            rows += sum(each.rows for each in sparse)
+            size += sum(each.bytes for each in sparse)
+            if rows > _MOST_WAITING_ROWS or size > most_bytes:
+                yield from pool.map(self._left(waiting))
+                waiting, rows, size = [], 0, 0
+        yield from pool.map(self._left(waiting))
+
+    def _narrowing(self, pack: range, at: int) -> Task[list[_SparseRows | Task[ProcessingUnit]]]:
+        def run() -> list[_SparseRows | Task[ProcessingUnit]]:
+            with self.loader.naming():
+                units = [(ordinal, self._looked_at(ordinal, at)) for ordinal in pack]
+                return [
+                    (None if unit is None else self._narrowed(unit, at)) or self.read(ordinal)
+                    for ordinal, unit in units
+                ]
+
+        return Task(run, self._bytes(pack))
+
+    def _looked_at(self, ordinal: int, at: int) -> BoundUnit | None:
+        """Return a unit behind the clauses before the filter, which knows it; None to read it."""
+        assert self.filter is not None
+        try:
+            unit, _ = self._bound(self.loader.unit(ordinal), at)
+            if not is_bound(unit):
+                return None
+            for batch in unit.batches:
+                self.filter.look(batch)
+        except CancelledError:
+            raise
+        except TesselError:
+            return None  # it is read, and the first row that fails says so
+        return unit
+
+    def _narrowed(self, unit: BoundUnit, at: int) -> _SparseRows | None:
+        assert self.filter is not None
+        name = self.stage.clauses[at].name
+        with telemetry.span("clause.choose", clause=name, unit=unit.ordinal) as facts:
+            facts.update(rows_in=unit.rows_spanned, stored=False)
+            narrowed = unit.narrowed_by(self.filter)
+            if narrowed is None:
+                return None
+            sparse = self._sparse_of(unit.ordinal, at + 1, narrowed.batches)
+            forms = unit.take_forms()
+            stored = not any(form in ("values", "dictionary") for form in forms.values())
+            facts.update(rows_out=sparse.rows, stored=stored, columns=forms)
+        return sparse
+
+    def _left(
+        self, waiting: list[_SparseRows | Task[ProcessingUnit]]
+    ) -> Iterator[Task[ProcessingUnit]]:
+        """Yield tasks that read the rows left; one task gathers few rows of several units."""
+        assert self.filter is not None
+        needed = (
+            each.narrowed(self.filter) if isinstance(each, _SparseRows) else each
+            for each in waiting
+        )
+        for found in _joined(needed, most_units=len(waiting), most_bytes=self.most_bytes):
+            yield self._reading(found) if isinstance(found, _SparseRows) else found
+
+    def _reading(self, sparse: _SparseRows) -> Task[ProcessingUnit]:
+        def run() -> ProcessingUnit:
+            with self.loader.naming():
+                try:
+                    unit = self.loader.read_selected(sparse.batches, sparse.ordinals[0])
+                    return self._rest(unit, sparse.done)
+                except CancelledError:
+                    raise
+                except TesselError as error:
+                    if not is_of_storage(error):
+                        self._one_by_one(sparse.ordinals)
+                    raise
+
+        return Task(run, sparse.bytes)
+
+
+def _joined(
+    found: Iterable[_SparseRows | Other], most_units: int, most_bytes: int
+) -> Iterator[_SparseRows | Other]:
+    """Join the few rows of neighbouring units into those of one; all else keeps its place.
+
+    The joined units double each time, from ``most_units`` on: so the first rows come soon, and a
+    query that stops early has not read much more than it needed.
+    """
+    pending: _SparseRows | None = None
+    units = 0
+    for each in _with_error(found):
+        sparse = each if isinstance(each, _SparseRows) else None
+        if sparse is not None and not sparse.rows:
+            continue
+        if pending is not None and (
+            sparse is None or units == most_units or not pending.takes(sparse, most_bytes)
+        ):
+            yield pending
+            pending = None
+            most_units = max(most_units, min(2 * most_units, _UNITS_TOGETHER))
+        if isinstance(each, TesselError):
+            raise each
+        if sparse is None:
+            yield each
+        else:
+            units = 1 if pending is None else units + 1
+            pending = sparse if pending is None else pending.with_more(sparse)
+    if pending is not None:
+        yield pending
+
+
+def _with_error(found: Iterable[Other]) -> Iterator[Other | TesselError]:
+    """Give the items, and then the error that ends them: what came before it may fail earlier."""
+    try:
+        yield from found
+    except TesselError as error:
+        yield error
