@@ -73,6 +73,7 @@ _FLOAT_RESIDUAL, _LOOKUP, _LOOKUP_FLOAT, _MEMBER, _DIVIDE = 31, 32, 33, 34, 35
 _INTEGER_LESS, _TEXT_EQUAL, _NUMBER_OF = 36, 39, 40
 
 _EXPONENT, _EXCEPTIONS = 5, 1
+_STEPS_OF_RANGE = 2
 _SINGLE_SCALED = 32
 
 
@@ -178,10 +179,12 @@ def run_selected(
 ) -> Any:
     """Run all steps on the rows of a block that count; return how many these are.
 
-    What says which rows count is computed first. Where they are at most ``most``, and not all,
-    they are *packed*: the other steps run on them alone, registers hold them one behind the other,
-    and ``chosen`` says where in the block each was. Otherwise registers hold all rows, and the
-    register ``select`` says which of them count; all do where it is negative.
+    What says which rows count is computed first, of several conjuncts the one that was written
+    first. Where a conjunct leaves few rows, these are *packed*: the steps behind it run on them
+    alone, registers hold them one behind the other, and ``chosen`` says where in the block each
+    was. Few are at most ``most``, and an eighth of that where conjuncts are to come. Otherwise
+    registers hold all rows, and the register ``select`` says which of them count; all do where it
+    is negative.
 
     Returns
     -------
@@ -190,21 +193,29 @@ def run_selected(
     left : int
         How many of them count.
     """
-    steps, count = program[0], block[2]
-    begin, held, left, packed = 0, count, count, False
+    steps, count, truths = program[0], block[2], registers[2]
+    scratch = np.uint64(len(registers[0]) - BLOCK_ROWS)
+    begin, held, left, packed, end = 0, count, count, False, 0
+    stop = len(steps)
     if select >= 0:
-        begin = _end_of_truth(steps, select)
-        _run(stored, program, 0, begin, block, (chosen, False, count), registers)
-        truths, at = registers[2], place_of(select)
-        left = _how_many(truths, at, np.uint64(count))
+        end = _end_of_truth(steps, select)
+        stop = _end_of_first(steps, end)
+    while True:
+        _run(stored, program, begin, stop, block, (chosen, packed, held), registers)
+        if select < 0 or stop > end:
+            return held, left
+        at = place_of(steps[stop - 1, 1])
+        left = _how_many(truths, at, np.uint64(held))
         if left == 0:
             return left, left
-        if left < count and left <= most:
-            _choose_rows(truths, at, chosen, np.uint64(count))
-            _pack_steps(steps, begin, chosen, np.uint64(left), registers)
+        if left < held and left <= (most if stop == end else most >> 3):
+            _choose_rows(truths, at, np.uint64(held), registers[0], scratch)
+            _pack_steps(steps, stop, scratch, np.uint64(left), registers)
+            _note_chosen(registers[0], scratch, np.uint64(left), packed, chosen)
             held, packed = left, True
-    _run(stored, program, begin, len(steps), block, (chosen, packed, held), registers)
-    return held, left
+        if stop == len(steps):
+            return held, left
+        begin, stop = stop, end if stop < end else len(steps)
 
 
 @inner
@@ -217,6 +228,18 @@ def _end_of_truth(steps: Any, truth: int) -> Any:
 
 
 @inner
+def _end_of_first(steps: Any, end: int) -> Any:
+    """Return how many steps there are up to the conjunct that was written first.
+
+    All ``end`` where no more is to come behind it than what makes two comparisons one.
+    """
+    if steps[end - 1, 0] != _AND:
+        return end
+    first = _end_of_truth(steps, steps[end - 1, 2])
+    return first if end - first > _STEPS_OF_RANGE else end
+
+
+@inner
 def _how_many(truths: Any, at: Any, rows: Any) -> Any:
     count = np.int64(0)
     for row in range(rows):
@@ -225,33 +248,41 @@ def _how_many(truths: Any, at: Any, rows: Any) -> Any:
 
 
 @inner
-def _choose_rows(truths: Any, at: Any, chosen: Any, rows: Any) -> None:
+def _choose_rows(truths: Any, at: Any, rows: Any, integers: Any, out: Any) -> None:
     """Write where a truth is true."""
-    count = np.uint64(0)
+    count = out
     for row in range(rows):
-        chosen[count] = row
+        integers[count] = row
         count += np.uint64(truths[at + row])
 
 
 @inner
-def _pack(held: Any, at: Any, chosen: Any, count: Any) -> None:
-    """Move rows to the front; they ascend, so that none is written over before it has moved."""
+def _note_chosen(integers: Any, at: Any, count: Any, packed: Any, chosen: Any) -> None:
+    """Write which rows of the block are left, from where they were among those left before."""
     for place in range(count):
-        held[at + place] = held[at + np.uint64(chosen[place])]
+        row = integers[at + place]
+        chosen[place] = chosen[np.uint64(row)] if packed else row
 
 
 @inner
-def _pack_steps(steps: Any, end: int, chosen: Any, count: Any, registers: Any) -> None:
+def _pack(held: Any, at: Any, integers: Any, places: Any, count: Any) -> None:
+    """Move rows to the front; they ascend, so that none is written over before it has moved."""
+    for place in range(count):
+        held[at + place] = held[at + np.uint64(integers[places + place])]
+
+
+@inner
+def _pack_steps(steps: Any, end: int, places: Any, count: Any, registers: Any) -> None:
     """Move the rows that count to the front of all registers that steps have written."""
     integers, floats, truths = registers
     for number in range(end):
         kind, at = STEP_KINDS[steps[number, 0]], place_of(steps[number, 1])
         if kind == TRUTH:
-            _pack(truths, at, chosen, count)
+            _pack(truths, at, integers, places, count)
         elif kind == FLOAT:
-            _pack(floats, at, chosen, count)
+            _pack(floats, at, integers, places, count)
         else:
-            _pack(integers, at, chosen, count)
+            _pack(integers, at, integers, places, count)
 
 
 @inner
@@ -311,7 +342,7 @@ def _run(
                 integers, scratch, truths, out, whole,
             )  # fmt: skip
             if packed:
-                _pack(truths, out, chosen, rows)
+                _pack(truths, out, chosen, np.uint64(0), rows)
         elif op <= _EQUAL:
             _comparison_step(op, floats, one, two, truths, out, rows)
         elif op == _TABLE:
@@ -330,11 +361,11 @@ def _run(
                 integers, scratch, truths, out, whole,
             )  # fmt: skip
             if packed:
-                _pack(truths, out, chosen, rows)
+                _pack(truths, out, chosen, np.uint64(0), rows)
         elif op == _TEXT_EQUAL:
             equal_texts(data, words, facts, gaps, a, page, first, tables, c, b, truths, out, whole)
             if packed:
-                _pack(truths, out, chosen, rows)
+                _pack(truths, out, chosen, np.uint64(0), rows)
         elif op == _NUMBER:
             for row in range(rows):
                 integers[out + row] = np.int64(truths[one + row])

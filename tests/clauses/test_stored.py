@@ -370,3 +370,50 @@ def test_truths_that_are_kept_as_codes(first: bool | None) -> None:
         for asked in (query, query.agg(c="size", s="sum(n)")):
             found, wanted = (store.read("x", query=asked).to_arrow() for store in (coded, plain))
             assert found.equals(wanted), predicate
+
+
+_SHARES = st.sampled_from([0.0, 0.005, 0.05, 0.12, 0.4, 1.0])
+
+
+@given(shares=st.lists(_SHARES, min_size=2, max_size=3), seed=st.integers(0, 1 << 32))
+def test_conjuncts_that_leave_few_rows_of_a_block(shares: list[float], seed: int) -> None:
+    """Rows are packed behind a conjunct, and once more behind the next; numpy is the oracle."""
+    random = np.random.default_rng(seed)
+    rows = 5_000
+    chances = {f"c{at}": random.random(rows).round(4) for at in range(len(shares))}
+    kind, value = random.integers(0, 5, rows), random.integers(-50, 50, rows)
+    mark = random.permutation(rows)
+    store = fresh_store()
+    store.write("x", pa.table({"kind": kind, "value": value, "mark": mark, **chances}))
+    predicate = " and ".join(f"c{at} + {at} < {share + at}" for at, share in enumerate(shares))
+    left = np.logical_and.reduce(
+        [chances[f"c{at}"] + at < share + at for at, share in enumerate(shares)]
+    )
+    query = QueryBuilder().filter(predicate)
+    found = store.read(
+        "x",
+        query=query.groupby("kind").agg(
+            n=("value", "count"),
+            sum=("value", "sum"),
+            low=("mark", "min"),
+            first=("mark", "first"),
+            last=("mark", "last"),
+        ),
+    )
+    expected = [
+        {
+            "kind": int(one),
+            "n": int(own.sum()),
+            "sum": int(value[own].sum()),
+            "low": int(mark[own].min()),
+            "first": int(mark[own][0]),
+            "last": int(mark[own][-1]),
+        }
+        for one in np.unique(kind[left])
+        for own in [left & (kind == one)]
+    ]
+    assert found.to_arrow().to_pylist() == expected
+    best = store.read("x", query=query.top_k(7, by="mark")).to_arrow()
+    assert best["mark"].to_pylist() == np.sort(mark[left])[::-1][:7].tolist()
+    counted = store.read("x", query=query.agg(n=("value", "count"), sum=("value", "sum")))
+    assert counted.to_arrow().to_pylist() == [{"n": int(left.sum()), "sum": int(value[left].sum())}]
