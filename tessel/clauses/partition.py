@@ -104,9 +104,10 @@ class Partition(Clause):
             bucket = bucket[present]
             order = present[order_of_codes(bucket, self.buckets)]
         ends = np.cumsum(np.bincount(bucket, minlength=self.buckets)).tolist()
+        taken = table.take(arrow_array(order))
         pieces: list[Piece] = []
         for number, (start, stop) in enumerate(itertools.pairwise([0, *ends])):
             if start < stop:
-                part = table.take(arrow_array(order[start:stop]))
+                part = taken.slice(start, stop - start)
                 pieces += unit.replace(part, bucket=number).pieces
         return unit.with_pieces(pieces, schema)

@@ -442,6 +442,7 @@ def test_the_passes_and_their_order() -> None:
         "simplify_sorts",
         "stop_early",
         "push_to_source",
+        "count_rows",
         "prune_columns",
         "lower_aggregation",
         "lower_order",

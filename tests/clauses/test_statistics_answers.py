@@ -15,13 +15,22 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tessel.api import Store
-from tessel.clauses import QueryBuilder
+from tessel.clauses import QueryBuilder, SubQuery
 from tessel.clauses.known_rows import KnownRows
 from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
+from tessel.pipeline import SourcePlan, plan_query
 from tessel.testing.queries import query_tables
 from tessel.testing.tables import cut_into_segments
-from tests.clauses.helpers import answer, bare_answer, events, fresh_store, same_table, stored
+from tests.clauses.helpers import (
+    Latest,
+    answer,
+    bare_answer,
+    events,
+    fresh_store,
+    same_table,
+    stored,
+)
 
 Q = QueryBuilder()
 START = dt.datetime(2021, 1, 1)
@@ -102,6 +111,26 @@ def test_what_is_told_and_what_is_read(store: Store, case: Case) -> None:
     assert len(found) <= case.reads
     assert same_table(first, bare_answer(store, case.query))
     assert same_table(answer(store, case.query), first)
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        (Q.groupby("e").agg(n=("a", "count"), m=("f", "count")), ["f", "e"]),
+        (Q.filter("b").groupby("e").agg(n=("a", "count"), a=("l", "count")), ["e", "b"]),
+        (Q.resample("5D", empty="null").agg(n=("a", "count"), m=("d", "count")), ["t"]),
+        (Q.filter("a != 4").resample("1D", empty="null").agg(n=("big", "count")), ["t", "a"]),
+        (Q.apply("a", "a + 1").groupby("e").agg(n=("a", "count")), ["a", "e"]),
+    ],
+    ids=str,
+)
+def test_a_count_of_what_is_never_missing_counts_rows(
+    store: Store, query: QueryBuilder, read: list[str]
+) -> None:
+    plan = plan_query(Latest(store), SubQuery("x", None, query.clauses))
+    assert isinstance(plan.inputs[0], SourcePlan)
+    assert plan.inputs[0].schema.names == read
+    assert same_table(answer(store, query), bare_answer(store, query))
 
 
 def test_rows_that_an_update_took_away_are_not_told() -> None:

@@ -58,12 +58,8 @@ MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
 _WORD_BYTES = 8
 _BUCKETS_LIMIT = 1 << 31
-# Numbers mixed at a time stay in the cache.
-_MIX_ROWS = 1 << 15
 # Words of text that are mixed at a time.
 _BLOCK_WORDS = 1 << 17
 
@@ -159,18 +155,10 @@ def _hash_plain(array: pa.Array) -> Hashes:
 
 
 def _mix(numbers: Hashes) -> Hashes:
+    from tessel.kernels.mix_words import mix_words
+
     mixed = np.empty(len(numbers), np.uint64)
-    shifted = np.empty(min(len(numbers), _MIX_ROWS), np.uint64)
-    for start in range(0, len(numbers), _MIX_ROWS):
-        block = mixed[start : start + _MIX_ROWS]
-        scratch = shifted[: len(block)]
-        np.add(numbers[start : start + _MIX_ROWS], _INCREMENT, out=block)
-        for shift, factor in ((30, _FIRST_FACTOR), (27, _SECOND_FACTOR)):
-            np.right_shift(block, np.uint64(shift), out=scratch)
-            np.bitwise_xor(block, scratch, out=block)
-            np.multiply(block, factor, out=block)
-        np.right_shift(block, np.uint64(31), out=scratch)
-        np.bitwise_xor(block, scratch, out=block)
+    mix_words(np.ascontiguousarray(numbers), mixed)
     return mixed
 
 

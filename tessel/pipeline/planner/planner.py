@@ -75,6 +75,7 @@ PASSES: tuple[Pass, ...] = (
     simplify_sorts,
     stop_early,
     push_to_source,
+    _of("aggregation resample", "count_rows", "count_rows"),
     prune_columns,
     _lower_aggregation,
     lower_order,
