@@ -1,8 +1,8 @@
 """What runs in Spark's workers: units of a plan in, wire rows out.
 
 The functions here are handed to ``mapInArrow`` with a specification of plain data. They load
-clauses, schemas and pieces from it, run the same stage functions as the local pool, and turn every
-failure into an error row. A worker opens the store itself and keeps its readers between tasks.
+clauses and schemas from it, run the same stage functions as the local pool on units that
+:mod:`tessel.spark_exec.units` reads, and turn every failure into an error row.
 
 An error row's ``bucket`` says how many barriers lay before the stage that failed: among several
 errors the one of the earliest stage counts, since those after it may come of data that it lacks.
@@ -10,35 +10,23 @@ errors the one of the earliest stage counts, since those after it may come of da
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import functools
 import itertools
-import json
-import socket
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses.units.bound_unit import bound_unit
-from tessel.clauses.units.pieces import load_piece
 from tessel.ecs import ProcessingUnit
-from tessel.errors import StoreNotVisibleError, TesselError
-from tessel.expression.schema import TableSchema
-from tessel.pipeline.stage import run_bound, without_segments
+from tessel.errors import TesselError
+from tessel.pipeline.stage import without_segments
 from tessel.spark_exec.chains import (
-    CUT,
     NOTHING_GIVEN,
-    RENUMBER,
-    SUMMARY,
     CarriedStep,
-    Chain,
     Given,
     PlaceStep,
     ReduceStep,
-    Step,
     SummaryStep,
     chain_from_text,
     ready_chain,
@@ -47,10 +35,8 @@ from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
 from tessel.spark_exec.plugins import load_plugins
+from tessel.spark_exec.units import UnitRun, renumbered, source_units
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
-from tessel.store.manifest.bindings import Bindings
-from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.objects.open import open_address
 
 __all__ = [
     "MARKER_ROWS",
@@ -73,25 +59,6 @@ MARKER_ROWS = -2
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
-
-
-@functools.lru_cache(maxsize=64)
-def _segments(address: str, schema: str, column_ids: str) -> SegmentSource:
-    """Return the reader of a symbol; it survives tasks, and with it what was verified."""
-    objects = open_address(json.loads(address))
-    if next(iter(objects.list(limit=1)), None) is None:
-        raise StoreNotVisibleError(
-            f"a Spark worker on {socket.gethostname()!r} finds no store at {objects.uri!r}",
-            hint="put the store where every worker sees it under this path, or run the query "
-            'locally: executor="local"',
-            uri=objects.uri,
-        )
-    return SegmentSource(objects, _schema(schema), json.loads(column_ids))
-
-
-@functools.lru_cache(maxsize=64)
-def _schema(text: str) -> TableSchema:
-    return TableSchema.from_json(json.loads(text))
 
 
 def _typed(run: TaskFunction) -> TaskFunction:
@@ -135,86 +102,16 @@ def source_task(
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        told = json.loads(head)
-        chains = [ready_chain(text, plugins, given) for text in told["chains"]]
         numbers = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
         for number in numbers:
-            for described in json.loads(zlib.decompress(partitions[number])):
-                track = told["tracks"][described["track"]]
-                seq = sequence(*described["places"][-1])
+            for seq, run in source_units(head, partitions[number], plugins, given):
 
-                def work(
-                    described: Any = described, track: Any = track, seq: int = seq
-                ) -> list[WireRow]:
-                    unit = _read(track, described, plugins)
-                    unit = _run_steps(track["steps"], chains, described, unit)
-                    return unit_rows(unit, seq, blob_bytes)
+                def work(seq: int = seq, run: UnitRun = run) -> list[WireRow]:
+                    return unit_rows(run(), seq, blob_bytes)
 
                 yield _guarded(work, seq, 0)
 
     return _typed(lambda batches: _packed(units(batches)))
-
-
-def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes) -> ProcessingUnit:
-    """Read a unit and run the first stage of its symbol, which its errors name."""
-    symbol, ordinal = described["places"][0]
-    try:
-        segments = _segments(track["address"], track["schema"], track["column_ids"])
-        schema = _schema(track["read_schema"])
-        chain = (
-            Chain((), (schema,))
-            if track["chain"] is None
-            else chain_from_text(track["chain"], plugins)
-        )
-        sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
-        planned = described["planned"]
-        if sources and all(count == 1 for count in planned):
-            unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
-        else:
-            pieces = [
-                load_piece(source, segments, symbol, count)
-                for source, count in zip(sources, planned, strict=True)
-            ]
-            unit = ProcessingUnit(ordinal, schema, pieces)
-        return run_bound(chain.clauses, chain.schemas, unit)
-    except TesselError as error:
-        error.with_context(symbol=track["shown"])
-        raise
-
-
-def _run_steps(
-    steps: Sequence[Step],
-    chains: Sequence[Chain],
-    described: Mapping[str, Any],
-    unit: ProcessingUnit,
-) -> ProcessingUnit:
-    cuts, places = iter(described["cuts"]), iter(described["places"][1:])
-    carries = iter(described["carries"])
-    following = iter(steps)
-    for step in following:
-        if isinstance(step, int):
-            unit = chains[step].run(unit)
-        elif step == CUT:
-            start, stop = next(cuts)
-            unit = without_segments(unit.slice(start, stop - start))
-        elif step == RENUMBER:
-            unit = _renumbered(unit, *next(places))
-        elif step == SUMMARY:
-            unit = chains[_number(next(following))].summary(unit)
-        else:
-            before, after = map(base64.b64decode, next(carries))
-            unit = chains[_number(next(following))].run_carried(unit, (before, after))
-    return unit
-
-
-def _number(step: Step) -> int:
-    assert isinstance(step, int)  # the chain that a summary or a carry is for
-    return step
-
-
-def _renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUnit:
-    pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
-    return ProcessingUnit(ordinal, unit.schema, pieces)
 
 
 # --- units from wire rows -------------------------------------------------------------------------
@@ -314,7 +211,7 @@ def _reduced(
     if isinstance(step, CarriedStep):
         return ready_chain(step.chain, plugins, given).run_carried(unit, step.carries[seq])
     if isinstance(step, PlaceStep):
-        return _renumbered(unit, *step.places[seq])
+        return renumbered(unit, *step.places[seq])
     start, stop = step[seq]
     return without_segments(unit.slice(start, stop - start))
 

@@ -1,0 +1,155 @@
+"""Units of a plan as a task reads them, from what it is told of its partition.
+
+Tasks of the executor and readers of the data source enter here, so that both run the same stage
+functions. A worker opens the store itself and keeps its readers between tasks.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import socket
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tessel.clauses.units.bound_unit import bound_unit
+from tessel.clauses.units.pieces import load_piece
+from tessel.ecs import ProcessingUnit
+from tessel.errors import StoreNotVisibleError, TesselError
+from tessel.expression.schema import TableSchema
+from tessel.pipeline.stage import run_bound, without_segments
+from tessel.spark_exec.chains import (
+    CUT,
+    NOTHING_GIVEN,
+    RENUMBER,
+    SUMMARY,
+    Chain,
+    Given,
+    Step,
+    chain_from_text,
+    ready_chain,
+)
+from tessel.spark_exec.wire import sequence
+from tessel.store.manifest.bindings import Bindings
+from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.objects.open import open_address
+
+__all__ = ["UnitRun", "renumbered", "source_units"]
+
+UnitRun = Callable[[], ProcessingUnit]
+"""Reads a unit and runs its chains."""
+
+
+def source_units(
+    head: str, described: bytes, plugins: bytes, given: Given = NOTHING_GIVEN
+) -> Iterator[tuple[int, UnitRun]]:
+    """Give the units of a partition as ``seq`` and what reads the unit and runs its chains.
+
+    Parameters
+    ----------
+    head, described
+        What :class:`~tessel.spark_exec.flows.NarrowFlow` tells every task, and one of them.
+    plugins
+        Clause classes that are not part of the package.
+    given
+        Tables that clauses of the chains are given.
+    """
+    told = json.loads(head)
+    chains = [ready_chain(text, plugins, given) for text in told["chains"]]
+    for unit in json.loads(zlib.decompress(described)):
+        track = told["tracks"][unit["track"]]
+        yield (
+            sequence(*unit["places"][-1]),
+            functools.partial(_run, track, chains, unit, plugins),
+        )
+
+
+def _run(
+    track: Mapping[str, Any], chains: Sequence[Chain], described: Mapping[str, Any], plugins: bytes
+) -> ProcessingUnit:
+    return _run_steps(track["steps"], chains, described, _read(track, described, plugins))
+
+
+@functools.lru_cache(maxsize=64)
+def _segments(address: str, schema: str, column_ids: str) -> SegmentSource:
+    """Return the reader of a symbol; it survives tasks, and with it what was verified."""
+    objects = open_address(json.loads(address))
+    if next(iter(objects.list(limit=1)), None) is None:
+        raise StoreNotVisibleError(
+            f"a Spark worker on {socket.gethostname()!r} finds no store at {objects.uri!r}",
+            hint="put the store where every worker sees it under this path, or run the query "
+            'locally: executor="local"',
+            uri=objects.uri,
+        )
+    return SegmentSource(objects, _schema(schema), json.loads(column_ids))
+
+
+@functools.lru_cache(maxsize=64)
+def _schema(text: str) -> TableSchema:
+    return TableSchema.from_json(json.loads(text))
+
+
+def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes) -> ProcessingUnit:
+    """Read a unit and run the first stage of its symbol, which its errors name."""
+    symbol, ordinal = described["places"][0]
+    try:
+        segments = _segments(track["address"], track["schema"], track["column_ids"])
+        schema = _schema(track["read_schema"])
+        chain = (
+            Chain((), (schema,))
+            if track["chain"] is None
+            else chain_from_text(track["chain"], plugins)
+        )
+        sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
+        planned = described["planned"]
+        if sources and all(count == 1 for count in planned):
+            unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
+        else:
+            pieces = [
+                load_piece(source, segments, symbol, count)
+                for source, count in zip(sources, planned, strict=True)
+            ]
+            unit = ProcessingUnit(ordinal, schema, pieces)
+        return run_bound(chain.clauses, chain.schemas, unit)
+    except TesselError as error:
+        error.with_context(symbol=track["shown"])
+        raise
+
+
+def _run_steps(
+    steps: Sequence[Step],
+    chains: Sequence[Chain],
+    described: Mapping[str, Any],
+    unit: ProcessingUnit,
+) -> ProcessingUnit:
+    cuts, places = iter(described["cuts"]), iter(described["places"][1:])
+    carries = iter(described["carries"])
+    following = iter(steps)
+    for step in following:
+        if isinstance(step, int):
+            unit = chains[step].run(unit)
+        elif step == CUT:
+            start, stop = next(cuts)
+            unit = without_segments(unit.slice(start, stop - start))
+        elif step == RENUMBER:
+            unit = renumbered(unit, *next(places))
+        elif step == SUMMARY:
+            unit = chains[_number(next(following))].summary(unit)
+        else:
+            before, after = map(base64.b64decode, next(carries))
+            unit = chains[_number(next(following))].run_carried(unit, (before, after))
+    return unit
+
+
+def _number(step: Step) -> int:
+    assert isinstance(step, int)  # the chain that a summary or a carry is for
+    return step
+
+
+def renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUnit:
+    """Return a unit with another number, of another symbol."""
+    pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
+    return ProcessingUnit(ordinal, unit.schema, pieces)
