@@ -21,7 +21,7 @@ from tessel.lazy import names_from
 from tessel.options import Options, options
 
 if TYPE_CHECKING:
-    from tessel.api import Job, JobState, LazyTable, Lineage, Result, Store
+    from tessel.api import Job, JobState, LazyTable, Lineage, Result, Store, from_spark
     from tessel.api import open_store as open  # noqa: A004  # a module's own, as in gzip and io
     from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
     from tessel.clauses.builder import QueryBuilder
@@ -67,6 +67,7 @@ __all__ = [
     "TesselError",
     "coalesce",
     "col",
+    "from_spark",
     "lit",
     "open",
     "options",
@@ -79,7 +80,7 @@ __all__ = [
 __getattr__ = names_from(
     __name__,
     {
-        "api": "Job JobState LazyTable Lineage Result Store open_store",
+        "api": "Job JobState LazyTable Lineage Result Store from_spark open_store",
         "clauses.base": "Clause ClauseInfo IndexEffect Structure",
         "clauses.builder": "QueryBuilder",
         "clauses.combining": "SubQuery",

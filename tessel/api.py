@@ -25,6 +25,7 @@ from tessel.pipeline.plan import Plan
 from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
+from tessel.store.pinned import PinnedViews
 from tessel.store.repository import Repository
 from tessel.store.timeline import AsOf
 from tessel.store.view import SymbolView
@@ -35,12 +36,22 @@ if TYPE_CHECKING:
     from tessel.clauses.verbs.combining import KeysLike
     from tessel.display.documents import Table
     from tessel.pipeline.explain import Explanation
+    from tessel.spark_exec.source.rows import DataFrame, SparkSession
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing.configuration import ManifestConfiguration
     from tessel.store.objects.cloud_place import CloudOptions
     from tessel.store.objects.credentials import CredentialsSource
 
-__all__ = ["Job", "JobState", "LazyTable", "Lineage", "Result", "Store", "open_store"]
+__all__ = [
+    "Job",
+    "JobState",
+    "LazyTable",
+    "Lineage",
+    "Result",
+    "Store",
+    "from_spark",
+    "open_store",
+]
 
 ExecutorLike = str | Executor
 
@@ -97,6 +108,24 @@ def open_store(
 
 
 @checks_arguments
+def from_spark(frame: DataFrame) -> pa.Table:
+    """Return the rows of a Spark DataFrame as an Arrow table in the types that are stored.
+
+    The rows come to this process: ``store.write(symbol, from_spark(frame), index="time")``.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        For a column type that is not stored; names the column.
+    DuplicateColumnError
+        For two columns of one name.
+    """
+    from tessel.spark_exec.source.rows import table_of
+
+    return table_of(frame)
+
+
+@checks_arguments
 class Store(Repository):
     """A versioned collection of symbols that can be queried; made by :func:`tessel.open`.
 
@@ -134,6 +163,44 @@ class Store(Repository):
     ) -> TableSchema:
         """Return the schema of a symbol, or of a query's result; nothing is run."""
         return LazyTable(self, symbol, as_of, _query(query)).schema()
+
+    # --- Spark ------------------------------------------------------------------------------------
+
+    def register_views(
+        self, session: SparkSession, pattern: str | None = None, *, as_of: AsOf = None
+    ) -> list[str]:
+        """Make a temporary view of each symbol in a Spark session, for ``session.sql``.
+
+        All views show one version, whatever is written later; register them again to see more.
+
+        Parameters
+        ----------
+        session
+            A session of yours, or ``tessel.spark_exec.spark_session()``.
+        pattern
+            As for :meth:`symbols`: which symbols; all by default.
+        as_of
+            A version, a tag or branch, or a time; the newest version by default.
+
+        Returns
+        -------
+        list of str
+            The names of the views, which are those of the symbols: in SQL, a name that is more
+            than letters, digits and underscores stands in backticks.
+
+        Raises
+        ------
+        StoreNotVisibleError, StoreAccessError
+            For a store that other processes cannot open.
+        UnsupportedTypeError
+            For a symbol with a column that Spark has no type for.
+        InvalidInputError
+            For two names that differ in case alone. No view is made in any of these cases.
+        """
+        from tessel.spark_exec.source.views import register_views
+
+        version = self.at(as_of).number
+        return register_views(session, self, self.symbols(pattern, as_of=version), version)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -221,20 +288,6 @@ class Store(Repository):
         """
         table = LazyTable(self, symbol, as_of, _query(query))
         return table.explain(pages=pages, analyze=analyze, executor=executor)
-
-
-class _Pinned:
-    """The symbols of a store at the version of one of them: what the planner asks."""
-
-    def __init__(self, store: Store, first: SymbolView) -> None:
-        self._store = store
-        self._first = first
-        self.version = first.version
-
-    def view(self, symbol: str, as_of: int | None) -> SymbolView:
-        if symbol == self._first.name and as_of in (None, self.version):
-            return self._first  # known already: another look-up would list the log again
-        return self._store.view(symbol, as_of=self.version if as_of is None else as_of)
 
 
 @checks_arguments
@@ -385,6 +438,31 @@ class LazyTable(Verbs):
         elapsed_ns = time.perf_counter_ns() - started
         return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
 
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """Return the query's result as a DataFrame of Spark, which stays where it is computed.
+
+        It shows the version that is the newest now, whatever is written later. Rows behind a
+        clause that groups all of them anew are in no order; a result that such a clause has made
+        small, as of ``head`` or of sums, is computed here and now.
+
+        Parameters
+        ----------
+        session
+            A session of yours, used as it is; by default the one that exists, else one of our own.
+
+        Raises
+        ------
+        StoreNotVisibleError, StoreAccessError
+            For a store that workers cannot open.
+        UnsupportedTypeError
+            For a column that Spark has no type for.
+        """
+        from tessel.spark_exec import SparkExecutor
+
+        executor = SparkExecutor(session)
+        with self._planned(executor) as plan:
+            return executor.frame(plan)
+
     def submit(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Job[Result]:
         """Run the query in the background, and return the job at once.
 
@@ -448,9 +526,9 @@ class LazyTable(Verbs):
             versions.update(view.version for view, _ in _views(plan))
             yield plan
 
-    def _bound(self) -> tuple[_Pinned, SubQuery]:
+    def _bound(self) -> tuple[PinnedViews, SubQuery]:
         first = self.store.view(self.symbol, as_of=self.as_of)
-        return _Pinned(self.store, first), SubQuery(self.symbol, None, self.clauses)
+        return PinnedViews(self.store, first), SubQuery(self.symbol, None, self.clauses)
 
     def _lineage(self, plan: Plan, executor: str, elapsed_ns: int) -> Lineage:
         views = list(_views(plan))
@@ -484,7 +562,7 @@ def _query(query: QueryBuilder | None) -> QueryBuilder:
     return query or QueryBuilder()
 
 
-def _plan(catalog: _Pinned, query: SubQuery, executor: Executor) -> Plan:
+def _plan(catalog: PinnedViews, query: SubQuery, executor: Executor) -> Plan:
     """Return the plan that an executor gets."""
     most = getattr(executor, "gathered_bytes", None)
     return plan_query(catalog, query, slots=executor.slots, gathered_bytes=most)

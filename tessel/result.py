@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars
 
     from tessel.plotting import Plot
+    from tessel.spark_exec.source.rows import DataFrame, SparkSession
 
 __all__ = ["Lineage", "Result"]
 
@@ -111,6 +112,24 @@ class Result:
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation over the table."""
         return _required("duckdb").from_arrow(self._table)  # type: ignore[no-any-return]
+
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """Return a DataFrame of Spark; the rows go there from this process.
+
+        Parameters
+        ----------
+        session
+            A session of yours; by default the one that exists, else one of our own.
+
+        Raises
+        ------
+        UnsupportedTypeError, InvalidInputError
+            For a column type that Spark does not have, or a value that its type does not hold.
+        """
+        from tessel.spark_exec import spark_session
+        from tessel.spark_exec.source.rows import frame_of
+
+        return frame_of(spark_session() if session is None else session, self._table)
 
 
 def _required(package: str) -> Any:

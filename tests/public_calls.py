@@ -160,7 +160,7 @@ MADE: tuple[Any, ...] = (
     *(getattr(ts, name) for name in ("col", "lit", "parse", "when", "where", "coalesce", "open")),
     *(ts.options, ts.register, ts.QueryBuilder, ts.SubQuery, ts.TableSchema, ts.Options),
     *(ts.CloudOptions, ts.S3Credentials, ts.GoogleCredentials, ts.AzureCredentials),
-    *(ts.LocalExecutor, ts.LazyTable),
+    *(ts.LocalExecutor, ts.LazyTable, ts.from_spark),
     *(events.LiveStore, events.Recorder, events.Row, events.Cell, events.Reference),
     *(events.ReferenceReader, events.id_bytes, events.id_parts, events.log_time),
     *(events.join_instances, events.register_converter, events.EventIds, events.Timeline),
@@ -178,6 +178,9 @@ LEFT_OUT = {
     "Transaction.finalize": "Store.finalize is the way in",
     "LiveStore.serve": "listens; its tests are those of the server",
     "LiveStore.dump": "writes files",
+    "LazyTable.to_spark": "starts Spark; its tests are those of the data source",
+    "Result.to_spark": "starts Spark; its tests are those of the data source",
+    "Store.register_views": "starts Spark; its tests are those of the data source",
 }
 
 

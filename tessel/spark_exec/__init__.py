@@ -4,7 +4,7 @@ Importing this imports no pyspark; that happens when a session is asked for. Mod
 ``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
 ``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
 ``errors_wire``, ``parts`` and ``plugins`` (what travels), ``tasks``, ``flows``, ``jobs`` and
-``executor`` (the jobs), ``doctor`` (does it work here).
+``executor`` (the jobs), ``source`` (data into Spark and out of it), ``doctor`` (does it work here).
 """
 
 from tessel.spark_exec.aot import Warmup, warmup
@@ -18,6 +18,7 @@ from tessel.spark_exec.runtime import (
     spark_session,
     stop_session,
 )
+from tessel.spark_exec.source import register_source
 
 __all__ = [
     "Diagnosis",
@@ -31,6 +32,7 @@ __all__ = [
     "is_own_session",
     "java_candidates",
     "local_session",
+    "register_source",
     "spark_session",
     "stop_session",
     "warmup",

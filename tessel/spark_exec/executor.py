@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ from tessel.spark_exec.wire import MAX_BLOB_BYTES
 from tessel.store.objects.open import address_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkExecutor"]
 
@@ -108,20 +109,60 @@ class SparkExecutor:
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
-        asked, plan = plan, answered(plan, self.run, least=_WORTH_A_JOB)
-        address = _visible_address(plan)
-        classes = plugins_of(plan)
-        kinds, plugins = kinds_of(classes), packed_plugins(classes)
+        asked = plan
         with Jobs(self._session) as jobs:
-            runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
-            walk = _Walk(address, runner, Barriers(jobs, self.slots, runner))
             try:
-                for unit in runner.units(walk.flow(plan)):
+                runner, flow = self._walked(plan, jobs)
+                for unit in runner.units(flow):
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
                 error.with_context(symbol=symbols_of(asked))
                 raise
+
+    def frame(self, plan: Plan) -> DataFrame:
+        """Return the result of a plan as a DataFrame: its last stage runs when that is asked for.
+
+        What the last stage needs to be known first is found out here, and a result that is reduced
+        in the driver is made here.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            For a column of a type that Spark does not have.
+        TesselError
+            As :meth:`run`.
+        """
+        from tessel.spark_exec.source.rows import frame_of
+        from tessel.spark_exec.source.types import spark_schema
+
+        declared = spark_schema(plan.schema.arrow)
+        jobs = Jobs(self._session)
+        try:
+            runner, flow = self._walked(plan, jobs)
+            if isinstance(flow, DriverFlow) or (isinstance(flow, NarrowFlow) and not flow.units):
+                units = runner.units(flow)
+                table = result_table((unit.table for unit in units if unit.num_rows), plan.schema)
+                made = frame_of(self._session, table)
+            else:
+                made = runner.typed_frame(flow, declared)
+        except BaseException as error:
+            jobs.close()
+            if isinstance(error, TesselError):
+                error.with_context(symbol=symbols_of(plan))
+            raise
+        # What it keeps is only a cache: frames derived from this one may outlive it.
+        weakref.finalize(made, jobs.close).atexit = False
+        return made
+
+    def _walked(self, plan: Plan, jobs: Jobs) -> tuple[FlowRunner, Flow]:
+        """Answer the questions of a plan, and return where its result is."""
+        plan = answered(plan, self.run, least=_WORTH_A_JOB)
+        address = _visible_address(plan)
+        classes = plugins_of(plan)
+        kinds, plugins = kinds_of(classes), packed_plugins(classes)
+        runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
+        return runner, _Walk(address, runner, Barriers(jobs, self.slots, runner)).flow(plan)
 
 
 class _Walk:

@@ -26,6 +26,7 @@ from tessel.spark_exec.wire import WIRE_DDL, WireRow, received
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["Jobs", "slots_of_session"]
 
@@ -63,7 +64,7 @@ def slots_of_session(session: SparkSession) -> int:
 
 
 class Jobs(Closing):
-    """Makes and runs the frames of one query; use as a context manager.
+    """Makes and runs the frames of one query; use as a context manager, or close it.
 
     Nothing of the session is configured. Frames that were kept are given up at the end.
     """
@@ -78,16 +79,20 @@ class Jobs(Closing):
             with contextlib.suppress(Exception):  # the session may be what failed
                 frame.unpersist()
 
-    def numbers(self, count: int, task: TaskFunction) -> DataFrame:
+    def numbers(
+        self, count: int, task: TaskFunction, schema: StructType | str = WIRE_DDL
+    ) -> DataFrame:
         """Return a frame of ``count`` partitions that each run a task on their own number."""
         with _spark_errors():
-            return self.mapped(self._session.range(0, count, 1, max(1, count)), task)
+            return self.mapped(self._session.range(0, count, 1, max(1, count)), task, schema)
 
-    def mapped(self, frame: DataFrame, task: TaskFunction) -> DataFrame:
-        """Return a frame with a task run on each partition."""
+    def mapped(
+        self, frame: DataFrame, task: TaskFunction, schema: StructType | str = WIRE_DDL
+    ) -> DataFrame:
+        """Return a frame with a task run on each partition, which makes rows of a schema."""
         ignore_pandas_notice()
         with _spark_errors():
-            return frame.mapInArrow(task, WIRE_DDL)
+            return frame.mapInArrow(task, schema)
 
     def grouped(self, frame: DataFrame, partitions: int) -> DataFrame:
         """Return a frame with all rows of a bucket in one of so many partitions."""

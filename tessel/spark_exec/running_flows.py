@@ -39,6 +39,7 @@ from tessel.spark_exec.wire import WireRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 __all__ = ["PARTITION_BYTES", "FlowRunner", "raising_units"]
 
@@ -102,13 +103,26 @@ class FlowRunner:
                 flow.given,
             )
             return self._jobs.mapped(flow.frame, task)
+        described = self._described(flow)
+        task = source_task(flow.head(), described, self._plugins, self._blob_bytes, flow.given)
+        return self._jobs.numbers(len(described), task)
+
+    def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
+        """Return the rows of a flow's units as columns of Spark's types."""
+        from tessel.spark_exec.source.rows import parts_task, units_task
+
+        if not isinstance(flow, NarrowFlow):
+            return self._jobs.mapped(self.frame(flow), parts_task(declared), declared)
+        described = self._described(flow)
+        task = units_task(flow.head(), described, self._plugins, flow.given, declared)
+        return self._jobs.numbers(len(described), task, declared)
+
+    def _described(self, flow: NarrowFlow) -> list[bytes]:
+        """Return what each task is told of its units."""
         tasks = max(
             self._slots, min(self._slots * _TASKS_PER_SLOT, flow.total_bytes // _TASK_BYTES)
         )
-        partitions = flow.packed(tasks)
-        described = [flow.described(units) for units in partitions]
-        task = source_task(flow.head(), described, self._plugins, self._blob_bytes, flow.given)
-        return self._jobs.numbers(len(partitions), task)
+        return [flow.described(units) for units in flow.packed(tasks)]
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""

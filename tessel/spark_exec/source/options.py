@@ -1,0 +1,226 @@
+"""Options of the data source as they were asked for: text in, typed values out.
+
+Spark keeps options as text under names without case, logs them and shows them in plans. So nothing
+secret may be among them: what looks like a secret is refused by its name, its value unread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from tessel.clauses.builder import QueryBuilder
+from tessel.errors import NameNotFoundError, OptionError, StoreNotVisibleError
+from tessel.errors.names import suggestion
+from tessel.lazy import dataclass
+from tessel.store.history.refs import MAIN
+from tessel.store.objects.cloud_place import CloudOptions
+from tessel.store.repository import Repository
+
+__all__ = ["ReadOptions", "StorePlace"]
+
+_SECRET = re.compile(
+    r"secret|passw|token|credential|access.?key|account.?key|private.?key|\bsas\b|signature"
+)
+_CLOUD = {field.name: str(field.type) for field in dataclasses.fields(CloudOptions)}
+_PLACE = ("store", "symbol", "branch", *_CLOUD)
+_READ = ("columns", "as_of", "query")
+_TRUTHS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class StorePlace:
+    """Which symbol of which store.
+
+    Attributes
+    ----------
+    uri, branch
+        Where the store is, and the branch that is read and written.
+    symbol
+        The symbol's name.
+    cloud
+        How a store in a cloud is reached, as fields of ``CloudOptions``.
+    """
+
+    uri: str
+    symbol: str
+    branch: str
+    cloud: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Return the place that checked options name.
+
+        Raises
+        ------
+        InvalidInputError
+            Where one of them is absent.
+        OptionError
+            For a value that cannot be.
+        """
+        cloud = {name: _typed(name, options[name]) for name in _CLOUD if name in options}
+        return cls(
+            _required(options, "store", "where the store is: a path or a URI"),
+            _required(options, "symbol", "which table of the store; store.symbols() lists them"),
+            options.get("branch", MAIN),
+            cloud,
+        )
+
+    def opened(self, *, read_only: bool) -> Repository:
+        """Return the store; nothing is made where there is none.
+
+        Raises
+        ------
+        StoreNotVisibleError
+            For a store in memory: Spark opens stores in processes of its own.
+        """
+        if self.uri.startswith("memory:"):
+            raise StoreNotVisibleError.in_memory(self.uri)
+        return Repository.open(
+            self.uri,
+            create=False,
+            read_only=read_only,
+            branch=self.branch,
+            options=dict(self.cloud) or None,
+        )
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What is read.
+
+    Attributes
+    ----------
+    place
+        The symbol.
+    as_of
+        A version, a tag or branch, or an instant; None for the newest version.
+    query
+        What runs on it, the selection of ``columns`` last.
+    """
+
+    place: StorePlace
+    as_of: int | str | dt.datetime | None
+    query: QueryBuilder
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Return what the options of a reader ask for.
+
+        Raises
+        ------
+        NameNotFoundError
+            For an option that does not exist; tells the nearest.
+        OptionError
+            For one that looks like a secret, or has a value that cannot be.
+        TesselError
+            For a query that is none.
+        """
+        given = _checked(options, (*_PLACE, *_READ))
+        query = _query(given["query"]) if "query" in given else QueryBuilder()
+        if "columns" in given:
+            query = query.select(_names("columns", given["columns"]))
+        as_of = given.get("as_of")
+        return cls(StorePlace.of(given), None if as_of is None else _version(as_of), query)
+
+
+def _checked(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    """Return options by their names in lower case; refuse unknown ones."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name in known:
+            continue
+        if _SECRET.search(name):
+            raise OptionError(
+                f"option {name!r} looks like a secret, and Spark logs options and shows them",
+                hint="let the workers have an identity of their own: that of their machines, or "
+                "the provider's variables in their environment",
+                option=name,
+            )
+        if name == "path":
+            raise OptionError(
+                "the data source tessel takes no path",
+                hint='option("store", URI) and option("symbol", NAME), then load() or save() '
+                "without arguments",
+                option=name,
+            )
+        raise NameNotFoundError(
+            f"the data source tessel has no option {name!r} here",
+            name=name,
+            **suggestion(name, known, "options"),
+        )
+    return given
+
+
+def _required(options: Mapping[str, str], name: str, meaning: str) -> str:
+    value = options.get(name)
+    if not value:
+        raise OptionError(
+            f"the data source tessel needs the option {name!r}",
+            hint=f'option("{name}", …) says {meaning}',
+            option=name,
+        )
+    return value
+
+
+def _names(option: str, text: str) -> list[str]:
+    """Return names from text: with commas between them, or as a JSON list."""
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",")]
+    try:
+        names = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"option {option!r} is no JSON list: {error}", option=option) from error
+    if not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            f"option {option!r} is a list of names, not {text:.80}",
+            hint='write a,b or ["a", "b"]',
+            option=option,
+        )
+    return list(names)
+
+
+def _query(text: str) -> QueryBuilder:
+    """Return a query from its JSON, or from a condition as text."""
+    if text.lstrip().startswith("{"):
+        return QueryBuilder.from_json(text)
+    return QueryBuilder().filter(text)
+
+
+def _version(text: str) -> int | str | dt.datetime:
+    """Return what ``as_of`` takes: digits are a version, a time with a zone is an instant."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if moment.tzinfo is None else moment
+
+
+def _typed(name: str, text: str) -> Any:
+    kind = _CLOUD[name]
+    if kind == "bool":
+        return truth(name, text)
+    if kind not in ("int", "float"):
+        return text
+    try:
+        return int(text) if kind == "int" else float(text)
+    except ValueError as error:
+        raise OptionError(f"option {name!r} is a number, not {text!r:.40}", option=name) from error
+
+
+def truth(name: str, text: str) -> bool:
+    """Return the truth value that an option has; ``OptionError`` for anything else."""
+    found = _TRUTHS.get(text.lower())
+    if found is None:
+        raise OptionError(
+            f"option {name!r} is true or false, not {text!r:.40}",
+            option=name,
+            **suggestion(text, list(_TRUTHS), "values"),
+        )
+    return found

@@ -1,0 +1,215 @@
+"""Reads a query on a symbol as partitions of a DataFrame.
+
+Spark plans a read in processes of its own: one makes the data source and asks for the schema, which
+is when the version is pinned (:func:`pinned`); one for each action makes a reader, which plans the
+query on that version. Tasks then read units, by the stage functions of the executor.
+
+Where a query groups rows of several units anew, a data source has no exchange to do it with: one
+task then runs all of it, on the local executor, within its byte budget. ``LazyTable.to_spark``
+exchanges.
+
+The reader has no ``pushFilters``: what Spark pushes stays with the relation, and a DataFrame that
+is used twice would lose rows. There is no call by which it tells which columns it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tessel.clauses.base import Structure
+from tessel.clauses.capabilities import Broadcasts, Interleaves
+from tessel.clauses.combining import SubQuery
+from tessel.errors import NotAStoreError, SchemaMismatchError
+from tessel.lazy import dataclass
+from tessel.options import options as process_options
+from tessel.pipeline.executor import LocalExecutor
+from tessel.pipeline.plan import Plan, SourcePlan, Stage
+from tessel.pipeline.planner.planner import plan_query, query_schema
+from tessel.spark_exec.flows import NarrowFlow, UnitTask
+from tessel.spark_exec.source.options import ReadOptions
+from tessel.spark_exec.source.rows import row_batches
+from tessel.spark_exec.source.types import spark_schema, wire_schema
+from tessel.spark_exec.units import source_units
+from tessel.store.objects.open import address_of
+from tessel.store.pinned import PinnedViews
+from tessel.store.repository import Repository
+
+__all__ = ["Pin", "made_reader", "narrow_flow", "pinned"]
+
+_LEAST_TASK_BYTES, _MOST_TASK_BYTES = 4 << 20, 64 << 20
+_USUAL_TASKS = 200
+"""So many tasks are made while that leaves each between the two: a reader is not told the slots."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The snapshot that a DataFrame reads, however often it is run.
+
+    Attributes
+    ----------
+    store
+        The id of the store.
+    version
+        Its version.
+    """
+
+    store: str
+    version: int
+
+
+def pinned(asked: ReadOptions) -> tuple[Pin, StructType]:
+    """Return the snapshot that options mean now, and the schema of what they read.
+
+    Raises
+    ------
+    TesselError
+        For a store, symbol, version, query or type that cannot be read.
+    """
+    repository = asked.place.opened(read_only=True)
+    catalog = _catalog(repository, asked, None)
+    schema = query_schema(catalog, _query(asked))
+    return Pin(repository.id, catalog.version), spark_schema(schema.arrow)
+
+
+def made_reader(asked: ReadOptions, pin: Pin, declared: StructType) -> DataSourceReader:
+    """Plan what is read at a snapshot.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Where the declared schema is not that of the result.
+    """
+    repository = _reopened(asked, pin)
+    plan = plan_query(_catalog(repository, asked, pin), _query(asked))
+    made = spark_schema(plan.schema.arrow)
+    if [(f.name, f.dataType) for f in made] != [(f.name, f.dataType) for f in declared]:
+        raise SchemaMismatchError(
+            f"the schema that was declared is not that of symbol {asked.place.symbol!r}",
+            detail=f"declared: {declared.simpleString()}\nread:     {made.simpleString()}",
+            hint='leave schema() out; the options "columns" and "query" choose and cast columns',
+            symbol=asked.place.symbol,
+        )
+    flow = narrow_flow(plan, json.dumps(address_of(repository.objects)))
+    if flow is None:
+        return _WholeReader(asked, pin, wire_schema(declared))
+    return _UnitsReader(asked, pin, wire_schema(declared), flow)
+
+
+def narrow_flow(plan: Plan, address: str) -> NarrowFlow | None:
+    """Return the units of a plan that each task makes by itself; None where rows are exchanged."""
+    first, *rest = plan.stages
+    if plan.question is not None or any(isinstance(c, Broadcasts) for c in first.clauses):
+        return None
+    flow: NarrowFlow | None
+    if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
+        if first.is_read_apart:
+            return None
+        flow = NarrowFlow.from_source(plan.inputs[0], first, address)
+    else:
+        flows = [narrow_flow(part, address) for part in plan.inputs if isinstance(part, Plan)]
+        found = [flow for flow in flows if flow is not None]
+        if len(found) < len(flows) or not _needs_no_exchange(first):
+            return None
+        flow = NarrowFlow.side_by_side(found).then(first)
+    for stage in rest:
+        if not _needs_no_exchange(stage):
+            return None
+        flow = flow.then(stage)
+    return flow
+
+
+class _Reader(DataSourceReader):
+    """What both readers know; it is sent to each task."""
+
+    def __init__(self, asked: ReadOptions, pin: Pin, schema: pa.Schema) -> None:
+        self._asked = asked
+        self._pin = pin
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the rows of a partition."""
+        repository = _reopened(self._asked, self._pin)
+        with repository.reading(self._pin.version):
+            for table in self._tables(repository, partition.value):
+                yield from row_batches(table, self._schema)
+
+    def _tables(self, repository: Repository, told: bytes | None) -> Iterator[pa.Table]:
+        raise NotImplementedError
+
+
+class _UnitsReader(_Reader):
+    """Reads units side by side, those of a partition one after another."""
+
+    def __init__(self, asked: ReadOptions, pin: Pin, schema: pa.Schema, flow: NarrowFlow) -> None:
+        super().__init__(asked, pin, schema)
+        self._head = flow.head()
+        self._partitions = [flow.described(units) for units in _by_bytes(flow)]
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what each task is told; the reader itself goes to all of them without it."""
+        told, self._partitions = self._partitions, []
+        return [InputPartition(each) for each in told]
+
+    def _tables(self, repository: Repository, told: bytes | None) -> Iterator[pa.Table]:
+        if told is not None:  # which Spark makes where there are no partitions
+            for _, run in source_units(self._head, told, b""):
+                yield run().table
+
+
+class _WholeReader(_Reader):
+    """Reads all of a query in one task."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the one partition."""
+        return [InputPartition(None)]
+
+    def _tables(self, repository: Repository, told: bytes | None) -> Iterator[pa.Table]:
+        with process_options(workers=1):  # a task has one slot
+            plan = plan_query(_catalog(repository, self._asked, self._pin), _query(self._asked))
+            yield from LocalExecutor().run(plan)
+
+
+def _needs_no_exchange(stage: Stage) -> bool:
+    if stage.clauses and isinstance(stage.clauses[0], Broadcasts | Interleaves):
+        return False
+    return stage.carries is None and stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
+
+
+def _by_bytes(flow: NarrowFlow) -> Iterator[list[UnitTask]]:
+    """Give neighbouring units together, so that partitions have the order of the rows."""
+    wanted = min(max(flow.total_bytes // _USUAL_TASKS, _LEAST_TASK_BYTES), _MOST_TASK_BYTES)
+    waiting: list[UnitTask] = []
+    held = 0
+    for unit in flow.units:
+        waiting.append(unit)
+        held += unit.bytes
+        if held >= wanted:
+            yield waiting
+            waiting, held = [], 0
+    if waiting:
+        yield waiting
+
+
+def _query(asked: ReadOptions) -> SubQuery:
+    return SubQuery(asked.place.symbol, None, asked.query.clauses)
+
+
+def _catalog(repository: Repository, asked: ReadOptions, pin: Pin | None) -> PinnedViews:
+    as_of = asked.as_of if pin is None else pin.version
+    return PinnedViews(repository, repository.view(asked.place.symbol, as_of))
+
+
+def _reopened(asked: ReadOptions, pin: Pin) -> Repository:
+    repository = asked.place.opened(read_only=True)
+    if repository.id != pin.store:
+        raise NotAStoreError(
+            f"{repository.uri!r} holds another store here than where the query was planned",
+            hint="put the store where the driver and every worker see it under one path",
+            uri=repository.uri,
+        )
+    return repository
