@@ -381,7 +381,7 @@ class _Run:
                     return consume_parts(stage, ordinal, barrier.facts[group[0]].bucket, parts)
 
                 if clause.structure.whole and barrier.is_too_much(group):
-                    return Task(run_in_parts, 0)  # it accounts for what it holds
+                    return Task(run_in_parts, 0, is_large=True)
                 return Task(run, barrier.hand_over(group))
 
             def counted(ordinal: int, group: Sequence[int]) -> Task[_Counted | ProcessingUnit]:

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar, cast
 
 from tessel import telemetry
-from tessel.clauses.capabilities import DynamicFilter, Filters, opens_filter
+from tessel.clauses.base import Clause
+from tessel.clauses.capabilities import DynamicFilter, Filters, Proves, has_capability, opens_filter
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.units.bound_unit import BoundUnit, is_bound
 from tessel.clauses.units.pieces import is_of_storage
@@ -49,6 +50,9 @@ __all__ = ["scan_units"]
 Other = TypeVar("Other")
 
 _UNITS_TOGETHER = 1 << 6
+
+_LEAST_ROW_BYTES = 4
+"""Rows of fewer bytes, as they are stored, are as much work as others."""
 
 _MOST_WAITING_ROWS = 1 << 20
 """So many rows may wait for other units to be narrowed."""
@@ -158,6 +162,9 @@ class _Scan:
         """Of the first clause that has one: behind it there is an exchange."""
         self._bind = len(stage.clauses)
         """So many clauses are known not to read a unit, or not known to do so."""
+        proving = itertools.takewhile(_proves, stage.clauses)
+        self._proves = sum(1 for _ in proving)
+        """So many clauses, from the first on, have zone maps prune pages."""
 
     def units(
         self, ordinals: range, pool: LocalPool, live_bytes: int, *, joins_units: bool
@@ -215,12 +222,14 @@ class _Scan:
         return Task(work, self._bytes(run))
 
     def _bytes(self, ordinals: Iterable[int]) -> int:
-        nbytes = self.loader.source.read.nbytes
-        return sum(int(nbytes[ordinal]) for ordinal in ordinals)
+        read = self.loader.source.read
+        return sum(
+            max(int(read.nbytes[each]), int(read.rows[each]) * _LEAST_ROW_BYTES)
+            for each in ordinals
+        )
 
-    def _bound(self, unit: ProcessingUnit, stop: int) -> tuple[ProcessingUnit, int]:
+    def _bound(self, unit: ProcessingUnit, stop: int, done: int = 0) -> tuple[ProcessingUnit, int]:
         """Run the clauses before one while the unit is not read; say how many have run."""
-        done = 0
         while done < stop and is_bound(unit):
             unit = run_clause(self.stage.clauses[done], self.stage.schemas[done + 1], unit)
             done += 1
@@ -290,11 +299,21 @@ class _Scan:
                 yield found
 
     def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _SparseRows]:
-        def run() -> ProcessingUnit | _SparseRows:
+        """Return the task of one unit, whose first predicates are bound by now.
+
+        So it is known which pages zone maps leave: the task is not larger than these.
+        """
+        try:
             with self.loader.naming():
                 whole = self.loader.unit(ordinal)
+                pruned, proved = self._bound(whole, min(self._bind, self._proves))
+        except TesselError:
+            return self.read(ordinal)  # which fails as well, in its turn
+
+        def run() -> ProcessingUnit | _SparseRows:
+            with self.loader.naming():
                 try:
-                    unit, done = self._bound(whole, self._bind)
+                    unit, done = self._bound(pruned, self._bind, proved)
                     if is_bound(unit):
                         return self._sparse(unit, done) or self._rest(unit, done)
                     self._bind = min(self._bind, max(0, done - 1))
@@ -305,7 +324,8 @@ class _Scan:
                     unit = whole
                 return self._rest(unit.read_whole())
 
-        return Task(run, self._bytes([ordinal]))
+        share = pruned.rows_unpruned / max(1, pruned.rows_spanned) if is_bound(pruned) else 1
+        return Task(run, int(self._bytes([ordinal]) * share))
 
     def _sparse(self, unit: BoundUnit, done: int) -> _SparseRows | None:
         """Return the rows of a unit that pass its conjuncts, where these are few."""
@@ -411,6 +431,10 @@ class _Scan:
                     raise
 
         return Task(run, sparse.bytes)
+
+
+def _proves(clause: Clause) -> bool:
+    return has_capability(clause, Proves, "proves")
 
 
 def _joined(

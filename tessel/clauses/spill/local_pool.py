@@ -38,10 +38,14 @@ _all: weakref.WeakSet[LocalPool] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Task(Generic[Result]):
-    """Something to do, and an estimate of the bytes it keeps alive."""
+    """Something to do, and an estimate of the bytes it keeps alive.
+
+    One that accounts for what it holds has none, and says that it ``is_large``.
+    """
 
     run: Callable[[], Result]
     bytes: int
+    is_large: bool = False
 
 
 class LocalPool(Closing):
@@ -108,25 +112,21 @@ class LocalPool(Closing):
         The first task, in order, that fails ends the rest with its error; where the iterable of
         tasks itself fails, which is the stage before, the tasks that it gave come first. Closing
         the iterator cancels what has not started.
+        The first tasks, of fewer bytes together than ``inline_bytes``, run in the calling thread.
         """
         source = _failing_last(tasks)
         # A task that waited for threads, being on one of them, might wait for itself.
-        if self._options.workers == 1 or threading.current_thread() in self._begun:
-            for task in source:
-                check_cancelled()
-                with self._account.taking(task.bytes):
-                    found = task.run()
-                yield found
-            return
-        first = next(source, None)
-        if first is not None and first.bytes < self._options.inline_bytes:
-            following = next(source, None)
-            if following is None:
-                yield first.run()  # the only task, and small: a thread would cost more
+        alone = self._options.workers == 1 or threading.current_thread() in self._begun
+        left = self._options.inline_bytes
+        for task in source:
+            left -= task.bytes
+            if not alone and (left <= 0 or task.is_large):
+                yield from self._on_threads(itertools.chain([task], source))
                 return
-            source = itertools.chain([following], source)
-        if first is not None:
-            yield from self._on_threads(itertools.chain([first], source))
+            check_cancelled()
+            with self._account.taking(task.bytes):
+                found = task.run()
+            yield found
 
     def _on_threads(self, source: Iterator[Task[Result]]) -> Iterator[Result]:
         pending: deque[tuple[Future[Result], int]] = deque()

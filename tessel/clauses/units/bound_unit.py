@@ -130,6 +130,11 @@ class BoundUnit(ProcessingUnit):
         return sum(batch.source.pieces[0].row_stop - batch.first_row for batch in self.batches)
 
     @property
+    def rows_unpruned(self) -> int:
+        """Rows that bounds of the index and zone maps leave; no page is read for it."""
+        return sum(batch.rows_unpruned for batch in self.batches)
+
+    @property
     def bound_clauses(self) -> list[str]:
         """The names of the clauses whose conjuncts and columns are bound, in their order."""
         return list(dict.fromkeys(step.clause for step in self.batches[0].bindings.steps))

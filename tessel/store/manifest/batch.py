@@ -147,6 +147,11 @@ class Batch:
         return not len(self._pruned) and not self.bindings.may_raise
 
     @property
+    def rows_unpruned(self) -> int:
+        """How many rows bounds of the index and zone maps leave."""
+        return len(self._pruned)
+
+    @property
     def first_row(self) -> int:
         """The place in the symbol of the row that places are counted from."""
         return self.source.first_row
