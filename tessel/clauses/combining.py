@@ -176,12 +176,15 @@ class PlanLimits:
         Aimed-for bytes of a hash bucket.
     codes
         Text columns of the result that may come out as codes: what stands behind takes them so.
+    is_here
+        Whether it runs in this process, where a sort is no exchange.
     """
 
     workers: int
     live_bytes: int
     bucket_bytes: int
     codes: frozenset[str] = frozenset()
+    is_here: bool = True
 
 
 @dataclass(frozen=True)
@@ -196,11 +199,14 @@ class Lowered:
         For each input what runs on it first, after its own clauses; empty where nothing does.
     coded
         For each input the columns of text that may come as they were read; empty where none may.
+    turned
+        Whether the first step takes the last input first.
     """
 
     steps: tuple[Clause, ...]
     before: tuple[tuple[Clause, ...], ...] = ()
     coded: tuple[tuple[str, ...], ...] = ()
+    turned: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,13 @@ from tessel.clauses.combining import (
     SemiJoin,
     SubQuery,
 )
+from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition
 from tessel.clauses.joining.shape import HOW, How, JoinShape, columns_beside
-from tessel.clauses.joining.strategy import bucket_count, is_held_whole
+from tessel.clauses.joining.strategy import bucket_count, is_held_whole, is_left_held
 from tessel.clauses.registry import register
+from tessel.clauses.sort import MergeSorted
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -124,15 +126,20 @@ class Join(Combining):
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:
-        """Return a probe of the right, held whole, or where it is large a join by buckets."""
+        """Return a probe of the right, held whole, or of the left; of two large ones by buckets."""
         shape = self._shape([each.schema for each in inputs])
+        keys = tuple(zip(*self.on, strict=True))  # of the left, and of the right
         if is_held_whole(inputs[1], limits):
-            keys = tuple(zip(*self.on, strict=True))  # of the left, and of the right
             if shape.keeps_right:
                 return Lowered((BroadcastJoin(shape), AppendUnmatched(shape)), coded=keys)
             codes = tuple(name for name in combined.names if name in limits.codes)
             ours = tuple(name for name in codes if name in shape.left and name not in keys[0])
             return Lowered((BroadcastJoin(shape, codes),), coded=((*keys[0], *ours), keys[1]))
+        if self.how == "inner" and is_left_held(inputs[0], limits):
+            index = shape.schema.index
+            ordered = MergeSorted((POSITION,), (False,), without=(POSITION,), index=index)
+            probe = BroadcastJoin(shape, held="left")
+            return Lowered((probe, ordered), coded=keys, turned=True)
         buckets = bucket_count(inputs, limits)
         left, right = (
             JoinPartition(shape, "left", buckets),

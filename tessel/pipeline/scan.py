@@ -308,7 +308,8 @@ class _Scan:
                 whole = self.loader.unit(ordinal)
                 pruned, proved = self._bound(whole, min(self._bind, self._proves))
         except TesselError:
-            return self.read(ordinal)  # which fails as well, in its turn
+            failing = self.read(ordinal)  # in its turn
+            return Task(failing.run, failing.bytes)
 
         def run() -> ProcessingUnit | _SparseRows:
             with self.loader.naming():

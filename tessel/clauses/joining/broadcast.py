@@ -1,9 +1,10 @@
 """Joining with a side that is read once and held whole: what the planner makes of a small one.
 
-:class:`BroadcastJoin` is bound to the rows of the right and then probes the left's units one by
-one, in parallel. Where right rows without a match come out too, it numbers the right rows that it
-has used in a hidden column; :class:`AppendUnmatched` behind it lets everything pass, carries to the
-end which rows those are, and adds the ones that nobody used.
+:class:`BroadcastJoin` is bound to the rows of one side and then probes them with units of the other
+one by one, in parallel. Where the order of the left, which is held, has to be restored, or where
+right rows without a match come out too, it numbers the held rows that it has used in a hidden
+column. A sort behind it orders by these numbers; or :class:`AppendUnmatched` lets everything pass,
+carries to the end which rows those are, and adds the ones that nobody used.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -37,59 +38,72 @@ _UNMATCHED_ROWS = 65_536
 @register
 @dataclass(frozen=True)
 class BroadcastJoin(UnboundStep):
-    """Probe units of the left with the rows of the right, which are all here.
+    """Probe the rows of one side, which are all here, with units of the other.
 
     Attributes
     ----------
     codes
         Text columns of the result that may come out as dictionaries of text.
+    held
+        Which side is here; the left only in an inner join.
     """
 
     name: ClassVar[str] = "broadcast_join"
     internal: ClassVar[bool] = True
     shape: JoinShape
     codes: tuple[str, ...] = ()
+    held: Literal["left", "right"] = "right"
+
+    @property
+    def numbers_held(self) -> bool:
+        """Whether what stands behind asks which held row each row is of."""
+        return self.shape.keeps_right or self.held == "left"
 
     @property
     def structure(self) -> ClauseInfo:
-        """Units of two symbols in, row slices out, in the order of the left."""
+        """Units of two symbols in, row slices out, in the order of the side that is not held."""
         return ClauseInfo(
             Structure.MULTI_SYMBOL,
             Structure.ROW_SLICE,
             adds=frozenset(self.shape.schema.names),
-            index=IndexEffect.DROP if self.shape.keeps_right else IndexEffect.KEEP,
+            index=IndexEffect.DROP if self.numbers_held else IndexEffect.KEEP,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join; and the hidden one where unmatched right rows follow."""
+        """Return the columns of the join, and the hidden one where held rows are numbered."""
         schema = self.shape.schema
-        return schema.with_column(POSITION, pa.int64()) if self.shape.keeps_right else schema
+        if not self.numbers_held:
+            return schema
+        return TableSchema(schema.arrow).with_column(POSITION, pa.int64())
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
-        """Return what probes units of the left."""
-        (right,) = others
-        return _BoundJoin(self, right)
+        """Return what probes the held side."""
+        (held,) = others
+        return _BoundJoin(self, held)
 
 
 class _BoundJoin(BoundStep):
-    """A :class:`BroadcastJoin` with the right: nothing is changed after it is made."""
+    """A :class:`BroadcastJoin` with the held side: nothing is changed after it is made."""
 
     name = BroadcastJoin.name
 
-    def __init__(self, step: BroadcastJoin, right: pa.Table) -> None:
+    def __init__(self, step: BroadcastJoin, held: pa.Table) -> None:
         super().__init__(step)
-        self._shape = step.shape
+        self._shape = shape = step.shape
         self._codes = frozenset(step.codes)
-        self._table = KeyTable(self._shape.right_keys(right))
+        self._holds_left = step.held == "left"
+        self._schema = step.output_schema(shape.left)
+        keys = shape.left_keys if self._holds_left else shape.right_keys
+        self._table = KeyTable(keys(held))
+        names = {name: name for name in shape.left.names} if self._holds_left else shape.right_names
         # One chunk a column: rows are taken from it again and again.
-        theirs = [
-            right.column(name).dictionary_encode() if shown in self._codes else right.column(name)
-            for name, shown in self._shape.right_names.items()
+        columns = [
+            held.column(name).dictionary_encode() if shown in self._codes else held.column(name)
+            for name, shown in names.items()
         ]
-        names = list(self._shape.right_names)
-        self._right = pa.table(theirs, names=names).combine_chunks()
+        self._held = pa.table(columns, names=list(names)).combine_chunks()
         self._most = max(self._table.most, 1)
-        self._row_bytes = right.nbytes // max(1, right.num_rows)
+        self._row_bytes = held.nbytes // max(1, held.num_rows)
 
     @property
     def structure(self) -> ClauseInfo:
@@ -101,7 +115,7 @@ class _BoundJoin(BoundStep):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
-        codes = self._table.find(self._shape.left_keys(unit.table_as_read))
+        codes = self._found(unit)
         if not self._shape.adds_columns:
             kept = (codes < 0) if self._shape.how == "anti" else codes >= 0
             return unit.replace(unit.filter(arrow_array(kept)).table)  # of the promised types
@@ -116,7 +130,7 @@ class _BoundJoin(BoundStep):
             return [(self, unit.nbytes)]
         if unit.num_rows * self._most <= rows:
             return [(self, unit.num_rows * self._most * width)]
-        matches = self._matches(self._table.find(self._shape.left_keys(unit.table_as_read)))
+        matches = self._matches(self._found(unit))
         # A unit is not cut finer than it came where its rows do not become more.
         rows = max(rows, unit.num_rows)
         stops = [min(at + rows, len(matches)) for at in range(0, max(1, len(matches)), rows)]
@@ -127,14 +141,23 @@ class _BoundJoin(BoundStep):
 
     def made(self, unit: ProcessingUnit, matches: Matches, start: int, stop: int) -> ProcessingUnit:
         """Return rows ``[start, stop)`` of the output of a unit."""
-        left, right = matches.rows(start, stop)
-        whole = stop - start == len(matches) and matches.is_one_to_one
-        rows = None if whole else left
-        table = self._shape.joined(unit.table_as_read, rows, self._right, right, self._codes)
-        if not self._shape.keeps_right:
-            return unit.with_pieces(unit.replace(table).pieces, self._shape.schema)
-        used = arrow_array(right, mask=right < 0)
-        return unit.replace(table.append_column(pa.field(POSITION, pa.int64()), used))
+        rows, held = matches.rows(start, stop)
+        read = unit.table_as_read
+        if self._holds_left:
+            table = self._shape.joined(self._held, held, read, rows)
+        else:
+            whole = stop - start == len(matches) and matches.is_one_to_one
+            own = None if whole else rows
+            table = self._shape.joined(read, own, self._held, held, self._codes)
+        if POSITION in self._schema:
+            used = arrow_array(held, mask=held < 0)
+            table = table.append_column(pa.field(POSITION, pa.int64()), used)
+        return unit.with_pieces(unit.replace(table).pieces, self._schema)
+
+    def _found(self, unit: ProcessingUnit) -> np.ndarray:
+        """Return for each row of a unit the number of its key."""
+        keys = self._shape.right_keys if self._holds_left else self._shape.left_keys
+        return self._table.find(keys(unit.table_as_read))
 
     def _matches(self, codes: np.ndarray) -> Matches:
         return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from tessel.clauses.combining import CombinedInput, PlanLimits
 from tessel.options import current
 
-__all__ = ["bucket_count", "is_held_whole", "part_bytes"]
+__all__ = ["bucket_count", "is_held_whole", "is_left_held", "part_bytes"]
 
 _BROADCAST_SHARE = 8
 """A right of at most this share of the bytes alive is held whole: stored bytes are fewer than those
 in memory, and its keys are held once more in the table that finds them."""
+_HELD_LEFT_SHARE = 64
+"""A left that is held makes a sort of all that comes out: to exchange no rows pays for few."""
 _MOST_BUCKETS = 1024
 _PART_BYTES = 16 * 1024 * 1024
 """Aimed-for bytes of output that are made at a time, or fewer:"""
@@ -22,6 +24,11 @@ _PART_SHARE = 16
 def is_held_whole(right: CombinedInput, limits: PlanLimits) -> bool:
     """Return whether the right is read once and held, for units of the left to ask."""
     return right.bytes <= limits.live_bytes // _BROADCAST_SHARE
+
+
+def is_left_held(left: CombinedInput, limits: PlanLimits) -> bool:
+    """Return whether the left is held, for units of a large right to ask."""
+    return limits.is_here and left.bytes <= limits.live_bytes // _HELD_LEFT_SHARE
 
 
 def bucket_count(inputs: Sequence[CombinedInput], limits: PlanLimits) -> int:

@@ -264,7 +264,13 @@ class _Planner:
         draft, changes = self._rewritten(draft)
         options = self._options
         codes = codes_taken(draft.clauses, draft.schema)
-        limits = PlanLimits(self._workers, options.live_bytes, _bucket_bytes(options), codes)
+        limits = PlanLimits(
+            self._workers,
+            options.live_bytes,
+            _bucket_bytes(options),
+            codes,
+            self._gathered_bytes is None,
+        )
 
         def found(plans: Sequence[Plan]) -> list[CombinedInput]:
             of_parts = zip(parts, plans, strict=True)
@@ -279,7 +285,9 @@ class _Planner:
             for number, names in enumerate(lowered.coded):
                 own[number] = with_key_codes(own[number], names)
             stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
-            return Plan(tuple(own), stages, schema, changes, question)
+            return Plan(
+                tuple(reversed(own) if lowered.turned else own), stages, schema, changes, question
+            )
 
         def narrowed(number: int, keys: Filter | None) -> Plan:
             """Return the plan with a filter behind one of the inputs."""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tessel.api import Store
+from tessel.clauses import join
 from tessel.options import options
 from tessel.pipeline.planner import plan_cache, plan_join
 from tessel.testing.tables import as_dictionary
@@ -36,6 +37,17 @@ def narrowed(most_keys: int | None) -> Iterator[None]:
             patch.setattr(plan_join, "_LEAST_BYTES", 0)
             patch.setattr(plan_join, "_TIMES_SMALLER", 0)
             patch.setattr(plan_join, "_MOST_KEYS", most_keys)
+        yield
+
+
+@contextlib.contextmanager
+def left_held(held: bool) -> Iterator[None]:
+    """Let inner joins hold the left, whatever the sizes of both sides."""
+    with pytest.MonkeyPatch.context() as patch:
+        if held:
+            patch.setattr(plan_cache, "_MEMO", "plans that hold the left")
+            patch.setattr(join, "is_held_whole", lambda *_: False)
+            patch.setattr(join, "is_left_held", lambda *_: True)
         yield
 
 

@@ -36,7 +36,7 @@ from tessel.testing.oracles import (
     same_rows,
 )
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
-from tests.clauses.joins.tables import MOST_KEYS, Case, cases, narrowed, nested_loops
+from tests.clauses.joins.tables import MOST_KEYS, Case, cases, left_held, narrowed, nested_loops
 from tests.kernels.forced import LEVELS, in_form
 
 Q = QueryBuilder()
@@ -56,9 +56,16 @@ def _numbers(column: pa.ChunkedArray) -> list[int | None]:
     right_rows=st.integers(1, 5),
     level=st.sampled_from(LEVELS),
     most_keys=MOST_KEYS,
+    held=st.booleans(),
 )
 def test_rows_are_those_of_nested_loops(
-    case: Case, how: Any, left_rows: int, right_rows: int, level: str, most_keys: int | None
+    case: Case,
+    how: Any,
+    left_rows: int,
+    right_rows: int,
+    level: str,
+    most_keys: int | None,
+    held: bool,
 ) -> None:
     store = case.stored(left_rows, right_rows)
     query = Q.join("y", case.on, how)
@@ -67,7 +74,7 @@ def test_rows_are_those_of_nested_loops(
         with pytest.raises(SchemaMismatchError, match="cast it first"):
             store.read("x", query=query)
         return
-    with in_form(level), narrowed(most_keys):
+    with in_form(level), narrowed(most_keys), left_held(held):
         found = answer(store, query)
     expected = nested_loops(case.left_numbers, case.right_numbers, how)
     assert _numbers(found.column("v")) == [left for left, _ in expected]
@@ -312,6 +319,31 @@ def test_explain_tells_the_way() -> None:
         text = str(store.explain("x", query))
     assert "hash_join(on=k, w, how=outer)" in text
     assert "expand_joined(on=k, w, how=outer)" in text
+
+
+def test_a_small_left_of_a_large_right_is_held() -> None:
+    store = fresh_store()
+    times = pa.array([3, 4, 4, 90, 95], pa.timestamp("s"))
+    store.write("x", pa.table({"t": times, "k": [3, 1, 2, 1, 7]}), index="t")
+    rows = 20_000
+    right = pa.table({"t": pa.array(range(rows), pa.timestamp("s")), "k": np.arange(rows) % 5})
+    with options(segment_rows=1_000):
+        store.write("y", right, index="t")
+    query = Q.join("y", "k")
+    behind = query.resample("1min").agg(n=("k", "count"), s=("t_right", "max"))
+    ways = []
+    with options(live_bytes=64 * 1024, hash_bucket_bytes=4_000):
+        shown = str(store.explain("x", query))
+        assert "broadcast_join" in shown
+        assert "hash_join" not in shown
+        assert store.schema("x", query).index == "t"
+        ways.append((answer(store, query), answer(store, behind)))
+    with options(live_bytes=64, hash_bucket_bytes=4_000):
+        assert "hash_join" in str(store.explain("x", query))
+        ways.append((answer(store, query), answer(store, behind)))
+    for held, hashed in zip(*ways, strict=True):
+        assert held.equals(hashed)
+    assert ways[0][0].num_rows == 4 * rows // 5
 
 
 def test_the_plain_form_and_the_lazy_table() -> None:
