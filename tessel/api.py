@@ -20,6 +20,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
 from tessel.lazy import dataclass
+from tessel.options import options
 from tessel.pipeline.executor import Executor, LocalExecutor, result_table
 from tessel.pipeline.plan import Plan
 from tessel.pipeline.planner.planner import plan_query, query_schema
@@ -433,7 +434,8 @@ class LazyTable(Verbs):
             return self._limited(limit).collect(executor=executor)
         chosen = _executor(executor)
         started = time.perf_counter_ns()
-        with self._planned(chosen) as plan:
+        # The environment is asked for options once, and not by each step of a query.
+        with options(), self._planned(chosen) as plan:
             table = result_table(chosen.run(plan), plan.schema)
         elapsed_ns = time.perf_counter_ns() - started
         return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))

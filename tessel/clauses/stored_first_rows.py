@@ -138,7 +138,7 @@ def stored_first_rows(
     if parts is not None and len(parts) > 1:
         if any(part.has_missing for part in parts):
             return None
-        parts.sort(key=lambda part: _promise(part, ordering))
+        parts = sorted(parts, key=lambda part: _promise(part, ordering))
         if limit is None:
             # The best page says how good a row must be: others are hardly looked at.
             seed = next((part for part in parts if len(part) >= count), parts[0])

@@ -5,7 +5,6 @@ The scan enters here with batches that are not read, whose rows filters have sel
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.cancelling import check_cancelled
 from tessel.clauses.units.pieces import place_of
-from tessel.ecs import ColRange, Piece
+from tessel.ecs import Piece
 from tessel.errors import TesselError
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import plain_text
@@ -26,8 +25,8 @@ __all__ = ["read_joined", "read_together"]
 
 def read_together(
     batches: Sequence[Batch], segments: SegmentSource, symbol: int = 0
-) -> Piece | None:
-    """Gather few rows of several batches into one piece, in one pass over all segments.
+) -> list[Piece]:
+    """Gather few rows of several batches, those of neighbours cut alike in one pass.
 
     Parameters
     ----------
@@ -37,36 +36,49 @@ def read_together(
 
     Returns
     -------
-    Piece or None
-        None where columns are cut so that they must be read segment by segment.
+    list
+        For each run of batches with the same column slices one piece a slice.
     """
-    sources = [batch.source.pieces for batch in batches]
-    pieces = [each[0] for each in sources]
-    first, schema = pieces[0], batches[0].source.schema
-    if any(len(each) > 1 or each[0].absent or each[0].columns != first.columns for each in sources):
-        return None
-    if first.columns != tuple(schema.names):
-        return None
+    found: list[Piece] = []
+    for _, run in itertools.groupby(batches, key=_cut):
+        own = list(run)
+        slices = zip(*(batch.source.pieces for batch in own), strict=True)
+        found += [_gathered(own, pieces, segments, symbol) for pieces in slices]
+    return found
+
+
+def _cut(batch: Batch) -> list[tuple[tuple[object, ...], ...]]:
+    """Return the columns of each slice of a batch."""
+    return [(each.columns, each.column_ids, each.absent) for each in batch.source.pieces]
+
+
+def _gathered(
+    batches: Sequence[Batch], pieces: Sequence[PieceSource], segments: SegmentSource, symbol: int
+) -> Piece:
+    """Gather the rows of one column slice of several batches."""
+    check_cancelled()
+    first = pieces[0]
     inside = [
         batch.places + piece.segment_row_start for batch, piece in zip(batches, pieces, strict=True)
     ]
     stops = list(itertools.accumulate(map(len, inside)))
     with telemetry.span("segment.read", object=first.key.object) as facts:
+        forms = dict.fromkeys(first.columns, "values of single rows")
+
+        def read() -> list[pa.Array | pa.ChunkedArray]:
+            found = segments.gather(pieces, np.concatenate(inside), stops, None)
+            columns = dict(zip(first.columns, found, strict=True))
+            left = [name for name, column in columns.items() if column is None]
+            forms.update(dict.fromkeys(left, "values"))
+            return list((columns | _decoded(batches, left) if left else columns).values())
+
         try:
-            columns = segments.gather(pieces, np.concatenate(inside), stops, None)
+            table = segments.table_of(first, stops[-1], read)
         except TesselError as error:
             error.with_context(segment=str(error.attributes.get("object", first.key.object)))
             raise
-        forms = dict.fromkeys(schema.names, "values of single rows")
-        left = [name for name, column in zip(schema.names, columns, strict=True) if column is None]
-        if left:
-            found = dict(zip(schema.names, columns, strict=True)) | _decoded(batches, left)
-            columns = list(found.values())
-            forms |= dict.fromkeys(left, "values")
-        table = pa.table(columns, schema=schema.arrow)
         facts.update(rows=table.num_rows, bytes=table.nbytes, columns=forms)
-    place = place_of(first, pieces[-1], symbol)
-    return dataclasses.replace(place, table=table, col_range=ColRange(0, table.num_columns))
+    return place_of(first, pieces[-1], symbol).with_table(table)
 
 
 def _decoded(batches: Sequence[Batch], names: Sequence[str]) -> dict[str, pa.ChunkedArray]:

@@ -180,7 +180,7 @@ class _Scan:
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
         if joining is not None and self.loader.are_alone:
             return self.reduced_units(packs(), pool, joining)
-        if joins_units and filtering is not None:
+        if filtering is not None and self.loader.are_alone and self.stage.takes_any_slices:
             return self.filtered_units(packs(), pool, live_bytes, filtering)
         drops = joins_units and not self.stage.keeps_count
         if drops and not self.loader.is_far:  # whose rows are not found in one pass
@@ -381,8 +381,11 @@ class _Scan:
         """Return a unit behind the clauses before the filter, which knows it; None to read it."""
         assert self.filter is not None
         try:
-            unit, _ = self._bound(self.loader.unit(ordinal), at)
+            if self._bind < at:
+                return None
+            unit, done = self._bound(self.loader.unit(ordinal), at)
             if not is_bound(unit):
+                self._bind = min(self._bind, max(0, done - 1))
                 return None
             for batch in unit.batches:
                 self.filter.look(batch)

@@ -82,10 +82,9 @@ class SourceLoader:
         """Return the unit of the rows that are left of batches, few of several in one pass."""
         first = batches[0]
         if len(batches) > 1 and first.bindings.keeps_names:
-            piece = read_together(batches, self._segments, self._symbol)
-            if piece is not None:
-                unit = ProcessingUnit(ordinal, first.source.schema, [piece])
-                return unit.select(first.schema.names)
+            pieces = read_together(batches, self._segments, self._symbol)
+            unit = ProcessingUnit(ordinal, first.source.schema, pieces)
+            return unit.select(first.schema.names)
         return BoundUnit(ordinal, first.schema, batches, self._symbol)
 
     def joined(self, units: range) -> list[Piece] | None:

@@ -354,3 +354,27 @@ def test_the_last_rows_of_a_sort_that_do_not_fit_are_sorted_in_files() -> None:
         found = store.read("x", query=query).to_arrow()
     assert written
     assert found.column("w").to_pylist() == order.tolist()
+
+
+def test_rows_of_several_units_are_gathered_slice_by_slice() -> None:
+    random = np.random.default_rng(8)
+    rows, parts = 4_000, 5
+    whole = pa.table(
+        {
+            "a": random.permutation(rows * parts),
+            "b": pa.array([f"b{n % 7}" for n in range(rows * parts)]),
+            "gaps": pa.array(random.random(rows * parts), mask=random.random(rows * parts) < 0.5),
+            "d": random.normal(size=rows * parts),
+            "late": pa.array(np.arange(rows * parts), mask=np.arange(rows * parts) < 2 * rows),
+        }
+    )
+    store = fresh_store()
+    with options(segment_rows=rows, segment_columns=2):
+        store.write("x", whole.slice(0, 2 * rows).drop_columns(["late"]))
+        store.append("x", whole.slice(2 * rows), evolve="add")
+    query = Q.top_k(40, "a")
+    with events("segment.read") as read:
+        found = store.read("x", query=query).to_arrow()
+    wanted = whole.sort_by([("a", "descending")]).slice(0, 40)
+    assert found.equals(wanted.cast(found.schema))
+    assert len(read) <= 2 + 3  # slices of the segments before, and of those after the column came

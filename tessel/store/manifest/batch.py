@@ -71,6 +71,7 @@ class Batch:
         self._unpruned = rows
         self._pruned = rows
         self._narrowed: tuple[SelectedRows, tuple[Bound, ...]] | None = None
+        self._parts: tuple[SelectedRows, str, list[SelectedPage]] | None = None
 
     # --- binding ----------------------------------------------------------------------------------
 
@@ -169,7 +170,12 @@ class Batch:
     def parts(self, name: str) -> list[SelectedPage] | None:
         """Return the rows that are left page by page of a column; None for one that is computed."""
         own = self.columns[name]
-        return self._pruned.parts(own) if own in self.source.schema else None
+        if own not in self.source.schema:
+            return None
+        found = self._parts
+        if found is None or found[0] is not self._pruned or found[1] != own:
+            self._parts = found = self._pruned, own, self._pruned.parts(own)
+        return found[2]
 
     def within(self, parts: Sequence[SelectedPage]) -> Batch:
         """Return the batch of some parts of the rows alone, to be opened."""

@@ -124,21 +124,21 @@ class LazyRows:
         column_id: int,
         low: int,
         high: int,
-        keep: npt.NDArray[np.bool_] | None = None,
+        wanted: Integers | None = None,
     ) -> SegmentColumn:
         """Fetch rows ``[low, high)`` of a column, and return what decodes them.
 
         Parameters
         ----------
-        keep
-            A flag for each row: whether it is going to be decoded; all are by default.
+        wanted
+            The rows that are going to be decoded, ascending; all by default.
         """
         from tessel.store.segment.encoded_column import SegmentColumn
 
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
         if not self._opener.views:
-            rows = range(first, last) if keep is None else np.flatnonzero(keep) + first
+            rows = range(first, last) if wanted is None else wanted + self._start
             self._opener.fetch(self._key, self._segment, [node], rows)
         return SegmentColumn(self._segment, node, first, last)
 
