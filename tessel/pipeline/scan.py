@@ -33,7 +33,7 @@ from tessel.pipeline.packing import (
     sink_of,
     small_runs,
 )
-from tessel.pipeline.plan import Stage
+from tessel.pipeline.plan import Stage, is_plugin
 from tessel.pipeline.source_loader import SourceLoader
 from tessel.pipeline.stage import (
     needs_whole_rows,
@@ -180,7 +180,9 @@ class _Scan:
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
         if joining is not None and self.loader.are_alone:
             return self.reduced_units(packs(), pool, joining)
-        if filtering is not None and self.loader.are_alone and self.stage.takes_any_slices:
+        waits = self.loader.are_alone and self.stage.takes_any_slices
+        # Behind one of our own is an exchange, and nobody sees how many units there were.
+        if waits and filtering is not None and not is_plugin(type(clauses[filtering])):
             return self.filtered_units(packs(), pool, live_bytes, filtering)
         drops = joins_units and not self.stage.keeps_count
         if drops and not self.loader.is_far:  # whose rows are not found in one pass

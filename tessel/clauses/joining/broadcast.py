@@ -9,8 +9,6 @@ carries to the end which rows those are, and adds the ones that nobody used.
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
@@ -23,7 +21,7 @@ from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
-from tessel.clauses.joining.steps import BoundStep, UnboundStep
+from tessel.clauses.joining.steps import BoundStep, PartOfStep, UnboundStep
 from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -131,22 +129,16 @@ class _BoundJoin(BoundStep):
         if unit.num_rows * self._most <= rows:
             return [(self, unit.num_rows * self._most * width)]
         matches = self._matches(self._found(unit))
-        # A unit is not cut finer than it came where its rows do not become more.
-        rows = max(rows, unit.num_rows)
-        stops = [min(at + rows, len(matches)) for at in range(0, max(1, len(matches)), rows)]
-        return [
-            (_PartOfJoin(self, matches, at, stop), (stop - at) * width)
-            for at, stop in itertools.pairwise([0, *stops])
-        ]
+        return _PartOfJoin.parts(self, matches, unit, width)
 
-    def made(self, unit: ProcessingUnit, matches: Matches, start: int, stop: int) -> ProcessingUnit:
+    def made(self, unit: ProcessingUnit, found: Matches, start: int, stop: int) -> ProcessingUnit:
         """Return rows ``[start, stop)`` of the output of a unit."""
-        rows, held = matches.rows(start, stop)
+        rows, held = found.rows(start, stop)
         read = unit.table_as_read
         if self._holds_left:
             table = self._shape.joined(self._held, held, read, rows)
         else:
-            whole = stop - start == len(matches) and matches.is_one_to_one
+            whole = stop - start == len(found) and found.is_one_to_one
             own = None if whole else rows
             table = self._shape.joined(read, own, self._held, held, self._codes)
         if POSITION in self._schema:
@@ -163,25 +155,8 @@ class _BoundJoin(BoundStep):
         return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)
 
 
-class _PartOfJoin(BoundStep):
-    """Some rows of what a join makes of one unit."""
-
+class _PartOfJoin(PartOfStep):
     name = BroadcastJoin.name
-
-    def __init__(self, whole: _BoundJoin, matches: Matches, start: int, stop: int) -> None:
-        super().__init__(whole)
-        self._whole = whole
-        self._matches = matches
-        self._rows = start, stop
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """All of one unit in, row slices out."""
-        return dataclasses.replace(super().structure, input=Structure.ALL)
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Make these rows; the unit is the one that was counted."""
-        return self._whole.made(unit, self._matches, *self._rows)
 
 
 @register

@@ -29,7 +29,7 @@ from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.pairing import Pairing, pairing_schema, with_pairing
 from tessel.clauses.joining.shape import JoinShape
-from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep
+from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep
 from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
 from tessel.clauses.structures import UnitFacts, structure_by_bucket
@@ -336,36 +336,18 @@ class ExpandJoined(JoinStep):
         """Return what makes some rows at a time."""
         pairing = Pairing(self.shape, unit.table)
         width = max(1, pairing.nbytes // max(1, unit.num_rows))
-        # A unit is not cut finer than it came where its rows do not become more.
-        rows = max(1, part_bytes() // width, unit.num_rows)
-        stops = [min(at + rows, len(pairing)) for at in range(0, max(1, len(pairing)), rows)]
-        return [
-            (_PartOfUnit(self, pairing, at, stop), (stop - at) * width)
-            for at, stop in itertools.pairwise([0, *stops])
-        ]
+        return _PartOfUnit.parts(self, pairing, unit, width)
 
-    def made(self, unit: ProcessingUnit, pairing: Pairing, start: int, stop: int) -> ProcessingUnit:
+    def made(self, unit: ProcessingUnit, found: Pairing, start: int, stop: int) -> ProcessingUnit:
         """Return rows ``[start, stop)`` of the output of a unit."""
-        made = unit.replace(pairing.rows(start, stop))
+        made = unit.replace(found.rows(start, stop))
         if self.shape.schema.index is None:
             return made
         return with_times_of_index(made.with_pieces(made.pieces, self.shape.schema))
 
 
-class _PartOfUnit(BoundStep):
-    """Some rows of what a join makes for one unit."""
-
+class _PartOfUnit(PartOfStep):
     name = ExpandJoined.name
-
-    def __init__(self, whole: ExpandJoined, pairing: Pairing, start: int, stop: int) -> None:
-        super().__init__(whole)
-        self._whole = whole
-        self._pairing = pairing
-        self._rows = start, stop
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Make these rows; the unit is the one whose rows were counted."""
-        return self._whole.made(unit, self._pairing, *self._rows)
 
 
 @register

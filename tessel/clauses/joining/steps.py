@@ -7,6 +7,10 @@ where they belong.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Sized
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,11 +19,12 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.shape import JoinShape
+from tessel.clauses.joining.strategy import part_bytes
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["BoundStep", "BucketStep", "JoinStep", "UnboundStep"]
+__all__ = ["BoundStep", "BucketStep", "JoinStep", "PartOfStep", "UnboundStep"]
 
 
 class JoinStep(Clause):
@@ -71,6 +76,38 @@ class BoundStep(Clause):
     def describe(self) -> str:
         """Return one line for people."""
         return self._step.describe()
+
+
+class PartOfStep(BoundStep):
+    """Some rows of the output of a step for one unit."""
+
+    def __init__(self, step: Any, found: Any, start: int, stop: int) -> None:
+        super().__init__(step)
+        self._made: Callable[[ProcessingUnit], ProcessingUnit] = functools.partial(
+            step.made, found=found, start=start, stop=stop
+        )
+
+    @classmethod
+    def parts(
+        cls, step: Clause, found: Sized, unit: ProcessingUnit, width: int
+    ) -> list[tuple[Clause, int]]:
+        """Cut rows of output of ``width`` bytes into parts; return these, and the bytes of each."""
+        # A unit is not cut finer than it came where its rows do not become more.
+        rows = max(1, part_bytes() // width, unit.num_rows)
+        stops = [min(at + rows, len(found)) for at in range(0, max(1, len(found)), rows)]
+        return [
+            (cls(step, found, at, stop), (stop - at) * width)
+            for at, stop in itertools.pairwise([0, *stops])
+        ]
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """All of one unit in, row slices out."""
+        return dataclasses.replace(super().structure, input=Structure.ALL)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Make these rows; the unit is the one that was counted."""
+        return self._made(unit)
 
 
 class BucketStep(JoinStep):
