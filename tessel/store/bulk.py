@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitConflictError, InvalidInputError
@@ -96,8 +96,11 @@ class Bulk(Upkeep):
         *,
         mode: Mode = "write",
         sort: bool = False,
+        keys: Sequence[str] | None = None,
+        create: bool = False,
         attempts: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        write_id: str | None = None,
     ) -> int:
         """Make what workers have staged rows of a symbol, once, in one commit.
 
@@ -112,14 +115,25 @@ class Bulk(Upkeep):
         staged
             What :meth:`stage` returned, or the plain data of it; the order is that of the rows.
         mode
-            ``"write"`` makes the symbol, or replaces what it was; ``"append"`` adds to its end.
+            ``"write"`` makes the symbol, or replaces what it was; ``"append"`` adds to its end;
+            ``"update"`` replaces the rows in the range of times of those that were staged;
+            ``"upsert"`` replaces rows by ``keys`` and adds those of new keys, and reads all that
+            was staged into memory for it.
         sort
             Put the rows in the order of time, whatever that of the list; rows of equal times keep
             the order of the list. Only stages whose times overlap are written anew.
+        keys
+            For an upsert: the columns that tell one row from another.
+        create
+            Whether a symbol that does not exist is made, whatever the mode.
         attempts
             Which attempt of a task counts; by default the first in the list.
         metadata
             For ``mode="write"``: plain JSON to keep with the symbol.
+        write_id
+            A name of yours for the write. Where the symbol has it among the last 1,000 that had
+            one, nothing is changed, and the version is returned that it became (the newest, where
+            that one has expired). The metadata of the symbol tell of them, as ``tessel.writes``.
 
         Returns
         -------
@@ -130,7 +144,9 @@ class Bulk(Upkeep):
         ------
         InvalidInputError
             For what is no descriptor, or not one of this store and symbol; when an attempt was
-            finalised before as part of another set; when what was staged has been collected.
+            finalised before as part of another set; when what was staged has been collected;
+            when ``write_id`` was used for another number of rows; when a key is missing, or is
+            that of several rows.
         SchemaMismatchError
             When tasks staged different columns; names one of them.
         UnsortedIndexError
@@ -140,19 +156,38 @@ class Bulk(Upkeep):
         """
         from tessel.store.operations.finalize import Merged
         from tessel.store.operations.taking import finalized_in, take_staged
+        from tessel.store.operations.write_ids import check_write_id, is_written, version_of
 
         chosen = take_staged(self.id, symbol, staged, attempts)
+        if write_id is not None:
+            check_write_id(write_id)
         merged = Merged()
         for remaining in reversed(range(_MOST_TRIES)):
             transaction = self.transaction(f"finalize {symbol}")
-            line = self.history.line(self.at(transaction.base_version))
-            landed = finalized_in(line, symbol, chosen)
+            base = self.at(transaction.base_version)
+            landed = finalized_in(self.history.line(base), symbol, chosen)
             if landed is not None:
                 return landed
+            before = base.snapshot.get(symbol)
+            if (
+                write_id is not None
+                and before is not None
+                and is_written(before.metadata, symbol, write_id, chosen)
+            ):
+                found = version_of(self.history.line(base), symbol, write_id)
+                return base.number if found is None else found
             try:
                 with transaction:
                     transaction.finalize(
-                        symbol, chosen, mode=mode, sort=sort, metadata=metadata, merged=merged
+                        symbol,
+                        chosen,
+                        mode=mode,
+                        sort=sort,
+                        keys=keys,
+                        create=create,
+                        metadata=metadata,
+                        write_id=write_id,
+                        merged=merged,
                     )
             except CommitConflictError:
                 if not remaining:

@@ -146,7 +146,10 @@ class Transaction:
         *,
         mode: Mode = "write",
         sort: bool = False,
+        keys: Sequence[str] | None = None,
+        create: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        write_id: str | None = None,
         merged: Merged | None = None,
     ) -> None:
         """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.
@@ -161,7 +164,10 @@ class Transaction:
             staged,
             mode=mode,
             sort=sort,
+            keys=keys,
+            create=create,
             metadata=metadata,
+            write_id=write_id,
             merged=merged,
         )
         for key, value in said.items():

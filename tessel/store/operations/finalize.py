@@ -1,17 +1,17 @@
 """finalize: what many workers have staged becomes rows of a symbol, once, in one commit.
 
 Segments are taken over as they are: only where stages overlap in time, and shall be sorted, are
-their rows merged and written anew. The commit says in the log which attempts it took, so that the
-same set is never taken twice, and it objects to landing after one that took some of them. For the
-rest it meets others by the rules of a write or an append; where it cannot land it begins anew, with
-the segments that it has merged already.
+their rows merged and written anew; an upsert reads all rows, since any may have a key of the
+symbol. The commit says in the log which attempts it took, so that the same set is never taken
+twice, and it objects to landing after one that took some of them. For the rest it meets others by
+the rules of its verb; where it cannot land it begins anew, with the segments that it has merged
+already.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -21,13 +21,13 @@ import pyarrow as pa
 from tessel.cancelling import thread_pool
 from tessel.errors import (
     CorruptStoreError,
+    IndexColumnError,
     InvalidInputError,
     NotFoundError,
-    SchemaMismatchError,
     UnsortedIndexError,
 )
 from tessel.expression.schema import TableSchema
-from tessel.store.frames import describe_differences
+from tessel.store.history.changes import Edit
 from tessel.store.history.history import History
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 from tessel.store.manifest.table import SegmentTable
@@ -36,14 +36,21 @@ from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
+from tessel.store.operations.staged_columns import (
+    appended_state,
+    common_schema,
+    same_ids,
+    written_state,
+)
 from tessel.store.operations.taking import FINALIZED, Merged, objection
-from tessel.store.segment.writer import assign_column_ids
+from tessel.store.operations.upsert import upsert
+from tessel.store.operations.write_ids import WRITE_IDS, with_write
 
 __all__ = ["Merged", "Mode", "finalize"]
 
-Mode = Literal["write", "append"]
+Mode = Literal["write", "append", "update", "upsert"]
 
-_MODES = ("write", "append")
+_MODES = ("write", "append", "update", "upsert")
 _CHECKS_IN_FLIGHT = 16
 
 
@@ -55,7 +62,10 @@ def finalize(
     *,
     mode: Mode = "write",
     sort: bool = False,
+    keys: Sequence[str] | None = None,
+    create: bool = False,
     metadata: Mapping[str, Any] | None = None,
+    write_id: str | None = None,
     merged: Merged | None = None,
 ) -> dict[str, Any]:
     """Make staged rows those of a symbol; return what the log shall say of it.
@@ -66,138 +76,109 @@ def finalize(
         The transaction, and the history.
     symbol, staged
         As ``take_staged`` returned them.
-    mode, sort, metadata
+    mode, sort, keys, create, metadata, write_id
         See ``Repository.finalize``.
     merged
         What earlier tries have merged.
     """
-    if mode not in _MODES:
-        raise InvalidInputError(f"mode={mode!r} is none", hint=f"choose from: {', '.join(_MODES)}")
-    if mode == "append" and metadata is not None:
-        raise InvalidInputError(
-            "rows that are appended bring no metadata", hint="use set_metadata() for the symbol"
-        )
+    _check_asked(mode, keys, metadata)
     kept = checked_metadata(metadata)
-    schema = _common_schema(staged)
+    schema = common_schema(staged)
     if sort and schema.index is None:
         raise InvalidInputError(
             "sort=True without an index: there is nothing to sort by",
             hint='name the time column when you stage: index="column"',
         )
+    before = stage.find(symbol)
+    known = {} if before is None else before.state.metadata
+    kept = with_write(known, kept, write_id, staged)
+    if create and before is None and mode != "write":
+        stage.put(symbol, written_state(stage, symbol, staged, schema, {}))
     if mode == "write":
-        target = _written_state(stage, symbol, staged, schema, kept)
+        target = written_state(stage, symbol, staged, schema, kept)
     else:
-        target = _appended_state(stage, symbol, schema)
-    groups = _groups([each for each in staged if each.rows], schema.index, sort)
-    if mode == "append":
-        _check_after(stage, symbol, groups)
+        target = appended_state(stage, symbol, schema)
+    _check_index(mode, schema.index, staged)
+    stage.objections.append(objection(symbol, staged, write_id))
     tables = _tables_of(stage, history, staged)
-    stage.objections.append(objection(symbol, staged))
-    merged = Merged() if merged is None else merged
-    merged.begin(stage, lambda: _check_survival(stage, history))
-    extents = coalesced(_extents(stage, target, groups, tables, schema, merged))
-    if mode == "write":
-        stage.put(symbol, dataclasses.replace(target, manifests=extents, rows=rows_of(extents)))
+    if mode == "upsert":
+        _upsert(stage, symbol, staged, schema, keys or ())
     else:
-        _append(stage, symbol, target, extents)
-    return {FINALIZED: {symbol: sorted(each.attempt for each in staged)}}
+        groups = _groups([each for each in staged if each.rows], schema.index, sort)
+        if mode == "append":
+            _check_after(stage, symbol, groups)
+        merged = Merged() if merged is None else merged
+        merged.begin(stage, lambda: _check_survival(stage, history))
+        extents = coalesced(_extents(stage, target, groups, tables, schema, merged))
+        if mode == "write":
+            state = dataclasses.replace(target, manifests=extents, rows=rows_of(extents))
+            stage.put(symbol, state)
+        else:
+            _add(stage, symbol, target, extents, mode)
+    if write_id is not None and mode != "write":
+        working = stage.existing(symbol)
+        working.change_metadata({**working.state.metadata, **kept})
+    said: dict[str, Any] = {FINALIZED: {symbol: sorted(each.attempt for each in staged)}}
+    return said if write_id is None else {**said, WRITE_IDS: {symbol: write_id}}
 
 
-def _append(
-    stage: Stage, symbol: str, target: SymbolState, extents: Sequence[ManifestEntry]
+def _check_asked(mode: str, keys: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> None:
+    if mode not in _MODES:
+        raise InvalidInputError(f"mode={mode!r} is none", hint=f"choose from: {', '.join(_MODES)}")
+    if mode != "write" and metadata is not None:
+        raise InvalidInputError(
+            "rows that are added bring no metadata", hint="use set_metadata() for the symbol"
+        )
+    if (mode == "upsert") != (keys is not None):
+        raise InvalidInputError(
+            "keys= goes with mode='upsert', and mode='upsert' with keys=",
+            hint='keys are the columns that tell one row from another, such as ["time", "ticker"]',
+        )
+
+
+def _check_index(mode: str, index: str | None, staged: Sequence[StagedRows]) -> None:
+    if mode != "update":
+        return
+    if index is None:
+        raise IndexColumnError.required("update")
+    if not any(each.rows for each in staged):
+        raise InvalidInputError(
+            "an update without rows covers no range", hint="delete_rows() takes rows out"
+        )
+
+
+def _add(
+    stage: Stage,
+    symbol: str,
+    target: SymbolState,
+    extents: Sequence[ManifestEntry],
+    mode: Literal["append", "update", "upsert"],
 ) -> None:
+    """Add rows to the end, or put them in place of those in the range of their times."""
     working = stage.existing(symbol)
     if target.schema != working.state.schema:
         ids = dict(target.column_ids)
         working.change_schema(target.schema, ids, target.next_column_id, "widen")
-    if extents:
+    if mode == "append" and extents:
         working.append(extents)
+    elif extents:
+        low, high = extents[0].first_time, extents[-1].last_time
+        assert low is not None  # an update has an index
+        assert high is not None
+        start, stop = stage.reader(working.state).rows_between(low, high)
+        working.splice([Edit(start, stop, tuple(extents), (low, high))], "update", [(low, high)])
 
 
-# --- columns --------------------------------------------------------------------------------------
-
-
-def _common_schema(staged: Sequence[StagedRows]) -> TableSchema:
-    """Return the columns of all stages; a column of nulls without a type goes with any."""
-    first = staged[0]
-    arrow = first.schema.arrow
-    for each in staged[1:]:
-        given = each.schema.arrow
-        for at, field in enumerate(arrow):
-            if pa.types.is_null(field.type) and field.name in given.names:
-                arrow = arrow.set(at, pa.field(field.name, given.field(field.name).type))
-    for each in staged:
-        differences = _differences(arrow, each.schema.arrow)
-        if each.schema.index != first.schema.index:
-            differences.append(f"the index is {each.schema.index!r}, not {first.schema.index!r}")
-        if differences:
-            raise SchemaMismatchError(
-                f"task {each.task!r} staged other columns than task {first.task!r}",
-                detail="\n".join(differences),
-                hint="stage the same columns in every task",
-                task=each.task,
-                differences=differences,
-            )
-    return TableSchema(arrow, first.schema.index)
-
-
-def _differences(declared: pa.Schema, given: pa.Schema) -> list[str]:
-    for at, field in enumerate(given):
-        if pa.types.is_null(field.type) and field.name in declared.names:
-            given = given.set(at, pa.field(field.name, declared.field(field.name).type))
-    return describe_differences(declared, given)
-
-
-def _written_state(
+def _upsert(
     stage: Stage,
     symbol: str,
     staged: Sequence[StagedRows],
     schema: TableSchema,
-    metadata: Mapping[str, Any],
-) -> SymbolState:
-    """Return a symbol without rows, with the ids of the stages wherever no column had them."""
-    working = stage.find(symbol)
-    before = None if working is None or working.base_name not in (None, symbol) else working.state
-    first = 0 if before is None else before.next_column_id
-    ids = {name: staged[0].state.column_ids[name] for name in schema.names}
-    if not all(_is_free(name, number, schema, before) for name, number in ids.items()):
-        ids = assign_column_ids(schema, first)
-    return SymbolState(
-        secrets.randbits(63) if before is None else before.id,
-        schema,
-        ids,
-        max(first, 1 + max(ids.values())),
-        metadata=metadata,
-    )
-
-
-def _is_free(name: str, number: int, schema: TableSchema, before: SymbolState | None) -> bool:
-    if before is None or number >= before.next_column_id:
-        return True
-    same = before.column_ids.get(name) == number
-    return same and before.schema.type_of(name) == schema.type_of(name)
-
-
-def _appended_state(stage: Stage, symbol: str, schema: TableSchema) -> SymbolState:
-    """Return a symbol as it is, with types for columns that had none."""
-    working = stage.existing(symbol)
-    state = working.state
-    arrow = state.schema.arrow
-    for at, field in enumerate(arrow):
-        if pa.types.is_null(field.type) and field.name in schema:
-            arrow = arrow.set(at, pa.field(field.name, schema.type_of(field.name)))
-    differences = _differences(arrow, schema.arrow)
-    if state.schema.index != schema.index:
-        differences.append(f"the index is {schema.index!r}, not {state.schema.index!r}")
-    if differences:
-        raise SchemaMismatchError(
-            f"the tasks have not staged the columns of symbol {symbol!r}",
-            detail="\n".join(differences),
-            hint="cast or rename the columns before staging, or finalize with mode='write'",
-            symbol=symbol,
-            differences=differences,
-        )
-    return dataclasses.replace(state, schema=TableSchema(arrow, state.schema.index))
+    keys: Sequence[str],
+) -> None:
+    """Replace rows by key by those of all stages, which are read for it, and add those left."""
+    rows = itertools.chain.from_iterable(_rows_of(stage, each, schema.arrow) for each in staged)
+    upsert(stage, symbol, itertools.chain([schema.empty()], rows), keys=keys)
 
 
 # --- order ----------------------------------------------------------------------------------------
@@ -331,7 +312,7 @@ def _extents(
     """Put the stages into the manifest of the transaction, as they are wherever that can be."""
     for group in groups:
         first = group[0]
-        if len(group) == 1 and _same_ids(first.state, target):
+        if len(group) == 1 and same_ids(first.state, target):
             table = tables[first.attempt]
             first_row = stage.add_table(target, table, target.types)
             (staged,) = first.state.manifests
@@ -356,10 +337,6 @@ def _merged_rows(
         for each, rows in zip(group, parts, strict=True)
     ]
     return merge_ordered(runs, target.schema.arrow, str(schema.index))
-
-
-def _same_ids(staged: SymbolState, target: SymbolState) -> bool:
-    return all(staged.column_ids[name] == number for name, number in target.column_ids.items())
 
 
 def _rows_of(stage: Stage, staged: StagedRows, schema: pa.Schema) -> Iterator[pa.Table]:
