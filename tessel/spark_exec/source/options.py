@@ -19,9 +19,11 @@ from tessel.errors.names import suggestion
 from tessel.lazy import dataclass
 from tessel.store.history.refs import MAIN
 from tessel.store.objects.cloud_place import CloudOptions
+from tessel.store.operations.finalize import Mode
+from tessel.store.operations.write_ids import check_write_id
 from tessel.store.repository import Repository
 
-__all__ = ["ReadOptions", "StorePlace"]
+__all__ = ["ReadOptions", "StorePlace", "WriteOptions"]
 
 _SECRET = re.compile(
     r"secret|passw|token|credential|access.?key|account.?key|private.?key|\bsas\b|signature"
@@ -29,6 +31,10 @@ _SECRET = re.compile(
 _CLOUD = {field.name: str(field.type) for field in dataclasses.fields(CloudOptions)}
 _PLACE = ("store", "symbol", "branch", *_CLOUD)
 _READ = ("columns", "as_of", "query")
+_WRITE = ("index", "sort", "verb", "keys", "write_id")
+_VERBS: tuple[Mode, ...] = ("append", "update", "upsert")
+"""What goes with Spark's mode append."""
+
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -126,6 +132,81 @@ class ReadOptions:
             query = query.select(_names("columns", given["columns"]))
         as_of = given.get("as_of")
         return cls(StorePlace.of(given), None if as_of is None else _version(as_of), query)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a DataFrame is written.
+
+    Attributes
+    ----------
+    place
+        The symbol.
+    mode
+        What becomes of the rows: Spark's mode overwrite is ``"write"``.
+    index
+        The time index; None for that of the symbol.
+    sort
+        Whether rows are put in the order of the index.
+    keys
+        For an upsert, the columns that tell one row from another.
+    write_id
+        A name of the user's for the write, which is done once.
+    """
+
+    place: StorePlace
+    mode: Mode
+    index: str | None
+    sort: bool
+    keys: tuple[str, ...] | None
+    write_id: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], *, overwrite: bool) -> Self:
+        """Return what the options of a writer ask for.
+
+        Raises
+        ------
+        NameNotFoundError
+            For an option or a verb that does not exist; tells the nearest.
+        OptionError
+            For one that looks like a secret, has a value that cannot be, or does not go with
+            another one.
+        """
+        given = _checked(options, (*_PLACE, *_WRITE))
+        mode = _mode(given.get("verb"), overwrite=overwrite)
+        if (mode == "upsert") != ("keys" in given):
+            raise OptionError(
+                "option 'keys' goes with the verb 'upsert', and needs it"
+                if "keys" in given
+                else "the verb 'upsert' needs the option 'keys'",
+                hint='option("verb", "upsert").option("keys", "time,ticker"): the columns that '
+                "tell one row from another",
+                option="keys",
+            )
+        write_id = given.get("write_id")
+        return cls(
+            StorePlace.of(given),
+            mode,
+            given.get("index"),
+            truth("sort", given["sort"]) if "sort" in given else False,
+            tuple(_names("keys", given["keys"])) if "keys" in given else None,
+            None if write_id is None else check_write_id(write_id),
+        )
+
+
+def _mode(verb: str | None, *, overwrite: bool) -> Mode:
+    if verb is not None and verb not in _VERBS:
+        raise NameNotFoundError.for_name("verb", verb, _VERBS)
+    if not overwrite:
+        return next(mode for mode in _VERBS if mode == (verb or "append"))
+    if verb is not None:
+        raise OptionError(
+            f"the verb {verb!r} goes with mode('append'), not with mode('overwrite')",
+            hint="overwrite writes the symbol anew, and takes no verb",
+            option="verb",
+        )
+    return "write"
 
 
 def _checked(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:

@@ -6,17 +6,18 @@ the package. Importing it imports pyspark.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from tessel.spark_exec.source.options import ReadOptions
+from tessel.spark_exec.source.options import ReadOptions, WriteOptions
 from tessel.spark_exec.source.reader import Pin, made_reader, pinned
+from tessel.spark_exec.source.writer import made_writer
 
 __all__ = ["TesselSource"]
 
 
 class TesselSource(DataSource):
-    """Symbols of a store as DataFrames: ``spark.read.format("tessel")``.
+    """Symbols as DataFrames, and DataFrames as symbols: ``format("tessel")`` of Spark.
 
     The version is chosen when the DataFrame is made. A table of Spark's catalog, for which Spark
     keeps the schema, reads the version that is the newest when a query begins.
@@ -38,3 +39,7 @@ class TesselSource(DataSource):
         """Return what reads the version of the DataFrame."""
         asked = ReadOptions.of(self.options)
         return made_reader(asked, self._pin or pinned(asked)[0], schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a DataFrame."""
+        return made_writer(WriteOptions.of(self.options, overwrite=overwrite), schema)

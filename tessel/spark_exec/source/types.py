@@ -31,11 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 
 __all__ = ["as_declared", "spark_schema", "stored_schema", "wire_schema"]
@@ -145,7 +148,40 @@ def as_declared(table: pa.Table, schema: pa.Schema, holder: str = "Spark's type"
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pat.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if "fixed_size_list" in str(kind):
+        return pa.chunked_array([_nested(chunk, kind) for chunk in column.chunks], kind)
+    if pat.is_dictionary(kind):
+        column = column.cast(kind.value_type).dictionary_encode()
     return column.cast(kind)
+
+
+def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type with lists of a fixed size in it.
+
+    pyarrow's own cast (26) makes arrays of these that are damaged where rows are missing, and ends
+    the process where truth values have no buffer.
+    """
+    if "fixed_size_list" not in str(kind):
+        return array.cast(kind)
+    missing = array.is_null()
+    if pat.is_struct(kind):
+        children = [
+            _nested(child, field.type) for child, field in zip(array.flatten(), kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=missing)
+    lengths = numpy_array(fill_null(pc.list_value_length(array), 0)).astype(np.int32)
+    if pat.is_list(kind):
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        items = _nested(array.flatten(), kind.value_type)
+        return pa.ListArray.from_arrays(arrow_array(offsets), items, type=kind, mask=missing)
+    known = numpy_array(array.is_valid()).astype(bool)
+    size = kind.list_size
+    if (lengths[known] != size).any():
+        raise pa.ArrowInvalid(f"a list of {int(lengths[known][lengths[known] != size][0])} items")
+    places = np.where(known, np.cumsum(known) - 1, -1)[:, None] * size + np.arange(size)
+    places = pa.array(places.ravel(), pa.int64(), mask=np.repeat(~known, size))
+    items = _nested(array.flatten().take(places), kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=missing)
 
 
 def _spark_type(kind: pa.DataType, column: str) -> spark.DataType:

@@ -1,0 +1,240 @@
+"""Writes a DataFrame as rows of a symbol: tasks stage, the driver finalises in one commit.
+
+Spark makes the writer in a process of its own and sends it to all tasks. Each stages the rows of
+its partition, which nobody sees, and says what it staged. When all have, the writer goes to one
+more process, which finalises: one attempt of each task, in one commit, or nothing. What attempts
+have staged that fail, are killed or run beside another (speculation) belongs to no version, and
+``gc`` collects it.
+
+Everything that can be known before a task runs is refused where the writer is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tessel.errors import (
+    IndexColumnError,
+    NotAStoreError,
+    SchemaMismatchError,
+    UnsortedIndexError,
+)
+from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
+from tessel.spark_exec.source.options import WriteOptions
+from tessel.spark_exec.source.types import as_declared, spark_schema, stored_schema
+from tessel.store.frames import check_column_names
+from tessel.store.index_column import check_index
+from tessel.store.names import check_symbol_name
+from tessel.store.repository import Repository
+from tessel.store.segment.types import is_index_type
+
+__all__ = ["Staged", "SymbolWriter", "made_writer"]
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What one task has staged.
+
+    Attributes
+    ----------
+    partition
+        The number of its partition, which is its place in the order of the rows.
+    descriptor
+        What ``stage`` returned, as JSON.
+    """
+
+    partition: int
+    descriptor: str
+
+
+def made_writer(asked: WriteOptions, declared: StructType) -> SymbolWriter:
+    """Check what is to be written against the symbol as it is, and return what writes it.
+
+    Raises
+    ------
+    TesselError
+        For a store that is absent or read-only, and a name that no symbol can have.
+    UnsupportedTypeError, DuplicateColumnError
+        For columns that cannot be stored.
+    SchemaMismatchError
+        For columns that are not those of the symbol that rows are added to; lists all differences.
+    IndexColumnError, InvalidInputError
+        For an index that is absent, or needed and not named.
+    """
+    check_symbol_name(asked.place.symbol)
+    check_column_names(declared.names)
+    repository = asked.place.opened(read_only=False)
+    stored = stored_schema(declared)
+    known = _known(repository, asked.place.symbol)
+    if known is not None and asked.mode != "write":
+        _check_columns(asked, known, declared)
+        stored = pa.schema([known.arrow.field(name) for name in declared.names])
+    index = _index(asked, known, stored)
+    return SymbolWriter(asked, repository.id, stored, index)
+
+
+class SymbolWriter(DataSourceArrowWriter):
+    """Stages partitions and finalises them; sent to every task and to the commit.
+
+    Parameters
+    ----------
+    asked
+        What was asked for.
+    store
+        The id of the store.
+    schema
+        The columns in the types that they are stored as.
+    index
+        The time index, or None.
+    """
+
+    def __init__(
+        self, asked: WriteOptions, store: str, schema: pa.Schema, index: str | None
+    ) -> None:
+        self._asked = asked
+        self._store = store
+        self._schema = schema
+        self._index = index
+        self._job = secrets.token_hex(8)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one partition; runs in a task, maybe several times."""
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        return Staged(partition, self._staged(partition, self._tables(iterator)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the rows of all partitions those of the symbol, in one commit."""
+        asked = self._asked
+        staged = sorted(
+            (each for each in messages if isinstance(each, Staged)), key=lambda s: s.partition
+        )
+        descriptors = [each.descriptor for each in staged]
+        if not descriptors:  # a DataFrame may have no partition at all
+            descriptors = [self._staged(0, iter(()))]
+        with _told_for_spark():
+            self._opened().finalize(
+                asked.place.symbol,
+                descriptors,
+                mode=asked.mode,
+                sort=asked.sort and asked.mode != "upsert",
+                keys=asked.keys,
+                create=True,
+                write_id=asked.write_id,
+            )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
+
+    def _staged(self, partition: int, tables: Iterator[pa.Table]) -> str:
+        # Rows of an upsert have no order to keep: they go where their keys are.
+        sort = self._index is not None and (self._asked.sort or self._asked.mode == "upsert")
+        with _told_for_spark():
+            staged = self._opened().stage(
+                self._asked.place.symbol,
+                self._with_columns(tables),
+                task_id=f"{self._job}-{partition}",
+                index=self._index,
+                sort=sort,
+            )
+        return json.dumps(staged.to_json())
+
+    def _with_columns(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        yield TableSchema(self._schema).empty()
+        yield from tables
+
+    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).rename_columns(self._schema.names)
+            yield as_declared(table, self._schema, "the type that is stored,")
+
+    def _opened(self) -> Repository:
+        repository = self._asked.place.opened(read_only=False)
+        if repository.id != self._store:
+            raise NotAStoreError(
+                f"{repository.uri!r} holds another store here than where the write was planned",
+                hint="put the store where the driver and every worker see it under one path",
+                uri=repository.uri,
+            )
+        return repository
+
+
+def _known(repository: Repository, symbol: str) -> TableSchema | None:
+    if symbol not in repository.at(None).snapshot.symbols:
+        return None
+    return repository.view(symbol).schema
+
+
+def _check_columns(asked: WriteOptions, known: TableSchema, declared: StructType) -> None:
+    """Compare columns by the types that reading the symbol gives them in Spark."""
+    held = {field.name: field.dataType for field in spark_schema(known.arrow)}
+    given = {field.name: field.dataType for field in declared}
+    lines = [f"column {name!r} is missing" for name in held if name not in given]
+    lines += [
+        f"column {name!r} is new ({kind.simpleString()})"
+        for name, kind in given.items()
+        if name not in held
+    ]
+    lines += [
+        f"column {name!r} is {kind.simpleString()}, not {held[name].simpleString()}"
+        for name, kind in given.items()
+        if name in held and held[name] != kind
+    ]
+    if lines:
+        raise SchemaMismatchError(
+            f"the DataFrame has not the columns of symbol {asked.place.symbol!r}",
+            detail="\n".join(lines),
+            hint="cast, rename, add or drop columns, or write the symbol anew with "
+            'mode("overwrite")',
+            symbol=asked.place.symbol,
+            differences=lines,
+        )
+
+
+def _index(asked: WriteOptions, known: TableSchema | None, stored: pa.Schema) -> str | None:
+    """Return the index that the rows get; refuse what does not go with it."""
+    before = None if known is None else known.index
+    if known is not None and asked.mode != "write" and asked.index not in (None, before):
+        raise IndexColumnError(
+            f"the index of symbol {asked.place.symbol!r} is {before!r}, not {asked.index!r}",
+            hint='leave the option "index" out, or write the symbol anew with mode("overwrite")',
+            index=asked.index,
+        )
+    index = asked.index
+    if index is None and before in stored.names and is_index_type(stored.field(before).type):
+        index = before
+    check_index(stored, index, sort=asked.sort)
+    if asked.mode == "update" and index is None:
+        raise IndexColumnError.required("the verb 'update'")
+    TableSchema(stored, index).require(asked.keys or ())
+    return index
+
+
+@contextlib.contextmanager
+def _told_for_spark() -> Iterator[None]:
+    """Let hints name options in place of the arguments that staging and finalising have."""
+    try:
+        yield
+    except UnsortedIndexError as error:
+        by_sorting = "sort=True" in (error.hint or "")
+        error.hint = _SORT_HINT if by_sorting else _LATE_HINT
+        raise
+
+
+_SORT_HINT = (
+    'option("sort", True) sorts the rows of each task and merges tasks that overlap; '
+    "frame.repartitionByRange(index) before it leaves little to merge"
+)
+_LATE_HINT = (
+    'option("verb", "update") replaces the rows of a range of times; mode("overwrite") writes the '
+    "symbol anew"
+)
