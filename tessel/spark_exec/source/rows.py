@@ -24,6 +24,7 @@ from tessel.spark_exec.wire import read_parts, received
 from tessel.store.frames import check_column_names
 
 __all__ = [
+    "BATCH_ROWS",
     "DataFrame",
     "SparkSession",
     "frame_of",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 BATCH_ROWS = 1 << 16
-"""Rows that go to the JVM at once."""
+"""Rows that go to the JVM at once, or are taken from it."""
 
 
 def row_batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
