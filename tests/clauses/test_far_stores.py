@@ -85,6 +85,17 @@ def test_requests_of_many_units_overlap(far: tuple[_Far, Store, pa.Table], name:
         assert store.read("x", query=QUERIES[name]).to_arrow().equals(found)
 
 
+def test_small_columns_come_along_with_those_of_a_filter(
+    far: tuple[_Far, Store, pa.Table],
+) -> None:
+    objects, store, _ = far
+    store.view("x").index()  # what the plan takes is not counted
+    objects.requests = 0
+    with options(workers=2):
+        store.read("x", query=QUERIES["filter"]).to_arrow()
+    assert objects.requests == 2 * SEGMENTS  # metadata, and pages of all columns
+
+
 @pytest.mark.parametrize(
     "query",
     [

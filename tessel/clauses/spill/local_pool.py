@@ -30,7 +30,7 @@ __all__ = ["LocalPool", "Task"]
 
 Result = TypeVar("Result")
 _FAR_TASKS = 32
-"""Units whose requests overlap: each waits for three answers or four, one after the other."""
+"""Units whose requests overlap: each waits for two answers or three, one after the other."""
 
 _all: weakref.WeakSet[LocalPool] = weakref.WeakSet()
 """Pools of queries that may be under way; a forked child has them without their threads."""

@@ -2,11 +2,13 @@
 
 The opener enters here with the columns and rows that somebody touches. Pages of them that were not
 fetched yet are asked for together, near ones as one request, and waited for: a touch of many
-columns of several segments is one round trip. Where bytes are views of a map, nothing is fetched.
+columns of several segments is one round trip. Pages that the query reads next come along where that
+costs less than the round trip that it saves. Where bytes are views of a map, nothing is fetched.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -52,40 +54,61 @@ class Wanted:
         Columns; all nodes below are fetched with them.
     rows
         Counted from the first row of the segment, which has them.
+    later
+        Columns that may be wanted next, of some of the rows or of none.
     """
 
     key: SegmentKey
     segment: SegmentPages
     nodes: Sequence[FieldNode]
     rows: Sequence[Rows]
+    later: Sequence[FieldNode] = ()
 
 
 def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
     """Read the pages that hold wanted rows into their segments, unless that was done.
 
+    Pages of ``later`` columns are read ahead where that takes no request more, and no more than
+    ``gap_bytes`` a request. So at most twice ``gap_bytes`` a request are read in vain: the gaps of
+    a part, and what was read ahead.
+
     Raises
     ------
     StoreError
         For the first page, by its rows, that could not be read; names object, column and page. It
-        is a ``CorruptSegmentError`` where the page lies outside of its object.
+        is a ``CorruptSegmentError`` where the page lies outside of its object. What could not be
+        read ahead is left for later.
     """
-    found = [_missing(each) for each in wanted]
-    entries = np.concatenate([own for own, _ in found])
+    entries = _missing(wanted, [each.nodes for each in wanted])
     if not len(entries):
         return
-    owner = np.repeat(np.arange(len(wanted)), [len(own) for own, _ in found])
     names = tuple(dict.fromkeys(each.key.object for each in wanted))
-    objects = np.array([names.index(each.key.object) for each in wanted], np.int64)[owner]
-    parts = coalesce(ByteRanges(names, objects, entries[:, 0], entries[:, 1]), source.limits)
+    objects = np.array([names.index(each.key.object) for each in wanted], np.int64)
+
+    def ranges(entries: Integers) -> ByteRanges:
+        return ByteRanges(names, objects[entries[:, _WANTED]], entries[:, 0], entries[:, 1])
+
+    parts = coalesce(ranges(entries), source.limits)
+    later = _missing(wanted, [each.later for each in wanted])
+    if len(later):
+        both = np.concatenate([entries, later])
+        more = coalesce(ranges(both), source.limits)
+        most = parts.total_bytes + len(parts) * source.limits.gap_bytes
+        if len(more) <= len(parts) and more.total_bytes <= most:
+            parts = more
+        entries = np.concatenate([entries, later[ranges(later).inside(parts)]])
     answers = source.read(parts)
     errors = {at: each for at, each in enumerate(answers) if isinstance(each, Exception)}
+    if errors and len(later):
+        fetch(source, [dataclasses.replace(each, later=()) for each in wanted])
+        return
     # By rows, then columns: of several pages that could not be read, the first is named.
-    for at in np.lexsort(entries.T[:1:-1]).tolist() if errors else ():
-        start, end = entries[at, :2].tolist()
+    for entry in entries[np.lexsort(entries.T[:1:-1])] if errors else ():
+        start, end, *_, number = entry.tolist()
         for part, error in errors.items():
             one = parts.take([part])
-            if one.object[0] == objects[at] and one.start[0] < end and start < one.end[0]:
-                raise _read_failed(error, one, wanted[owner[at]], entries[at])
+            if one.object[0] == objects[number] and one.start[0] < end and start < one.end[0]:
+                raise _read_failed(error, one, wanted[number], entry)
     for at, buffer in enumerate(each for each in answers if not isinstance(each, Exception)):
         name, start, end = names[parts.object[at]], int(parts.start[at]), int(parts.end[at])
         for key, segment in ((each.key, each.segment) for each in wanted):
@@ -93,47 +116,50 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
             if name == key.object and low < high:
                 held = np.frombuffer(buffer, np.uint8)[low - start : high - start]
                 segment.data[low - key.offset : high - key.offset] = held
-    for each, (_, flags) in zip(wanted, found, strict=True):
-        each.segment.fetched[flags] = True
+    for number, each in enumerate(wanted):
+        each.segment.fetched[entries[entries[:, _WANTED] == number, _FLAG]] = True
 
 
-def _missing(wanted: Wanted) -> tuple[Integers, Integers]:
-    """Return the pages to fetch of a segment, and their flags.
+_FLAG, _WANTED = 5, 6
 
-    Each is a line of five integers: start and end in the object, first row, node, and page. The
-    dictionary of a column, page -1, is fetched whole with the first page that refers to it.
+
+def _missing(wanted: Sequence[Wanted], nodes: Sequence[Sequence[FieldNode]]) -> Integers:
+    """Return the pages to fetch, of some nodes for each segment.
+
+    Each is a line of seven integers: start and end in the object, first row, node, page, its flag
+    in the segment, and which of ``wanted`` it is of. The dictionary of a column, page -1, is
+    fetched whole with the first page that refers to it.
     """
-    segment, offset = wanted.segment, wanted.key.offset
-    lines: list[Integers] = [np.zeros((0, 5), np.int64)]
-    flags: list[Integers] = [np.zeros(0, np.int64)]
-    for top in wanted.nodes:
-        for node in range(top.number, top.end):
-            records = segment.records(node)
+    lines: list[Integers] = [np.zeros((0, 7), np.int64)]
+    for number, (each, tops) in enumerate(zip(wanted, nodes, strict=True)):
+        segment, offset = each.segment, each.key.offset
+        for node in (node for top in tops for node in range(top.number, top.end)):
+            records, dictionary = segment.records(node), segment.file.dictionary(node)
+            flag, count = segment.flag_of(node, 0), len(records)
+            left = ~segment.fetched[flag : flag + count + (dictionary is not None)]
+            if not left.any():
+                continue
             shift = segment.file.page_shift(node)
-            touched = np.zeros(len(records), np.bool_)
-            for rows in wanted.rows:
+            touched = np.zeros(count, np.bool_)
+            for rows in each.rows:
                 if not isinstance(rows, range):
                     touched[rows >> shift] = True
                 elif len(rows):
                     touched[rows.start >> shift : (rows.stop - 1 >> shift) + 1] = True
-            pages = np.flatnonzero(touched)
-            if not len(pages):
-                continue
-            record = segment.file.dictionary(node)
-            if record is not None:
-                places = int(record["offset"]), int(record["offset"]) + int(record["length"])
-                line = [*places, int(pages[0]) << shift, node, -1]
-                lines.append(np.array([line], np.int64))
-                flags.append(np.array([segment.flag_of(node, len(records))]))
-            start = records["offset"][pages].astype(np.int64)
-            end = start + records["length"][pages].astype(np.int64)
-            own = np.stack([start, end, pages << shift, np.full(len(pages), node), pages], axis=1)
+            first = int(touched.argmax()) << shift
+            if dictionary is not None and left[count] and touched.any():
+                start = int(dictionary["offset"]) + offset
+                end = start + int(dictionary["length"])
+                lines.append(np.array([[start, end, first, node, -1, flag + count, number]]))
+            pages = np.flatnonzero(touched & left[:count])
+            own = np.empty((len(pages), 7), np.int64)
+            own[:, 0] = records["offset"][pages]
+            own[:, 0] += offset
+            own[:, 1] = own[:, 0] + records["length"][pages]
+            own[:, 2], own[:, 3], own[:, 4] = pages << shift, node, pages
+            own[:, _FLAG], own[:, _WANTED] = pages + flag, number
             lines.append(own)
-            flags.append(segment.flag_of(node, 0) + pages)
-    found, own_flags = np.concatenate(lines), np.concatenate(flags)
-    left = ~segment.fetched[own_flags]
-    found[:, :2] += offset
-    return found[left], own_flags[left]
+    return np.concatenate(lines)
 
 
 def _read_failed(
@@ -182,7 +208,8 @@ def coalesce(ranges: ByteRanges, limits: CoalesceLimits) -> ByteRanges:
         In any order; they may touch, overlap, repeat, or have no bytes.
     limits
         No part is longer than ``part_bytes``; a range is cut only where it is longer than that, or
-        overlaps others.
+        overlaps others. No part has more than ``gap_bytes`` that are in no range, so that it takes
+        at most a round trip longer than its ranges would.
 
     Returns
     -------
@@ -240,16 +267,21 @@ def _places(ranges: ByteRanges, gap_bytes: int) -> Integers:
 
 def _cut(start: Integers, reach: Integers, limits: CoalesceLimits) -> tuple[Integers, Integers]:
     """Return the parts of sorted ranges; ``reach`` is the running maximum of their ends."""
-    begins = np.concatenate(([0], np.flatnonzero(start[1:] > reach[:-1] + limits.gap_bytes) + 1))
+    gaps = np.maximum(start[1:] - reach[:-1], 0)
+    unwanted = np.concatenate(([0], np.cumsum(gaps)))
+    begins = np.concatenate(([0], np.flatnonzero(gaps > limits.gap_bytes) + 1))
     ends = np.concatenate((begins[1:], [len(start)]))
     part_start, part_end = start[begins], reach[ends - 1]
-    long = np.flatnonzero(part_end - part_start > limits.part_bytes)
+    long = np.flatnonzero(
+        (part_end - part_start > limits.part_bytes)
+        | (unwanted[ends - 1] - unwanted[begins] > limits.gap_bytes)
+    )
     if not len(long):
         return part_start, part_end
     keep = np.ones(len(begins), bool)
     keep[long] = False
     cuts = [
-        _cut_run(start[a:b].tolist(), reach[a:b].tolist(), limits.part_bytes)
+        _cut_run(start[a:b].tolist(), reach[a:b].tolist(), unwanted[a:b].tolist(), limits)
         for a, b in zip(begins[long].tolist(), ends[long].tolist(), strict=True)
     ]
     cut_start = np.array([place for starts, _ in cuts for place in starts], np.int64)
@@ -260,15 +292,21 @@ def _cut(start: Integers, reach: Integers, limits: CoalesceLimits) -> tuple[Inte
     return part_start[order], part_end[order]
 
 
-def _cut_run(start: list[int], reach: list[int], most_bytes: int) -> tuple[list[int], list[int]]:
-    """Cut ranges that lie near each other into parts, each as full of whole ranges as may be."""
+def _cut_run(
+    start: list[int], reach: list[int], unwanted: list[int], limits: CoalesceLimits
+) -> tuple[list[int], list[int]]:
+    """Cut ranges that lie near each other into parts, each as full of whole ranges as may be.
+
+    ``unwanted`` counts the bytes of all gaps before each range.
+    """
     starts: list[int] = []
     stops: list[int] = []
     at, place = 0, start[0]
     while at < len(start):
-        limit = place + most_bytes
+        limit = place + limits.part_bytes
         # All ranges before ``after`` end inside the part; the one at ``at`` may not.
         after = bisect_right(reach, limit, at)
+        after = min(after, bisect_right(unwanted, unwanted[at] + limits.gap_bytes, at))
         starts.append(place)
         if after > at:
             stops.append(reach[after - 1])

@@ -106,10 +106,15 @@ class LazyRows:
         return nulls
 
     def wanted(self, column_ids: Iterable[int], rows: Iterable[Rows]) -> Wanted:
-        """Return what ``SegmentReader.fetch`` takes to have rows of columns at hand."""
+        """Return what ``SegmentReader.fetch`` takes to have rows of columns at hand.
+
+        The other columns may be wanted next.
+        """
         from tessel.store.segment.fetch import Wanted
 
-        nodes = [self._nodes[column_id] for column_id in column_ids]
+        ids = set(column_ids)
+        nodes = [node for column_id, node in self._nodes.items() if column_id in ids]
+        later = [node for column_id, node in self._nodes.items() if column_id not in ids]
         start = self._start
         inside = [
             range(each.start + start, each.stop + start)
@@ -117,7 +122,13 @@ class LazyRows:
             else each + start
             for each in rows
         ]
-        return Wanted(self._key, self._segment, nodes, inside)
+        return Wanted(self._key, self._segment, nodes, inside, later)
+
+    def _fetch(self, column_ids: Iterable[int], rows: Rows) -> None:
+        """Fetch rows of columns; bytes are far."""
+        from tessel.store.segment.fetch import fetch
+
+        fetch(self._opener.source, [self.wanted(column_ids, [rows])])
 
     def column(
         self,
@@ -138,8 +149,7 @@ class LazyRows:
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
         if not self._opener.views:
-            rows = range(first, last) if wanted is None else wanted + self._start
-            self._opener.fetch(self._key, self._segment, [node], rows)
+            self._fetch([column_id], range(low, high) if wanted is None else wanted)
         return SegmentColumn(self._segment, node, first, last)
 
     def stored(self, column_ids: Sequence[int], low: int, high: int) -> StoredColumns | None:
@@ -154,7 +164,7 @@ class LazyRows:
         if not self._opener.views:
             if not may_be_stored(self._segment, nodes):
                 return None  # before pages are asked for
-            self._opener.fetch(self._key, self._segment, nodes, range(first, last))
+            self._fetch(column_ids, range(low, high))
         return stored_columns(self._segment, nodes, first, last)
 
     def gather(self, column_ids: Sequence[int], rows: Integers) -> list[pa.Array | None]:
@@ -172,7 +182,7 @@ class LazyRows:
             return [None] * len(nodes)
         wanted = rows + self._start
         if not self._opener.views:
-            self._opener.fetch(self._key, self._segment, nodes, wanted)
+            self._fetch(column_ids, rows)
         return gather_columns([SegmentRows(self._segment, nodes, len(wanted))], wanted, None)
 
     def first_at_or_after(self, column_id: int, bound: int) -> int:

@@ -4,14 +4,13 @@ The reader of segments enters here. Opening costs a fraction of a millisecond, a
 again costs its page faults, so the segments used last stay open. Objects never change, so what was
 read of one stays true.
 
-Where the source shows whole objects, a segment's bytes are a view. Elsewhere they are a stretch of
-empty memory that takes room only where something was read into it, so that decoding knows one kind
-of segment only.
+Where the source shows whole objects, a segment's bytes are a view, and the opened segment is kept.
+Elsewhere its metadata are kept, and its bytes are memory as long as the segment, into which pages
+are read, so that decoding knows one kind of segment only.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 import weakref
@@ -45,21 +44,23 @@ _MOST_OPEN = 256
 
 
 class _PagesCache:
-    """The LRU cache of opened segments; an evicted one is closed once nobody uses it any more."""
+    """The LRU cache of opened segments, or of their metadata; an evicted one lives while in use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[SegmentKey, SegmentPages] = OrderedDict()
+        self._found: OrderedDict[SegmentKey, SegmentPages | SegmentFile] = OrderedDict()
         _all.add(self)
 
-    def get(self, key: SegmentKey) -> SegmentPages | None:
+    def get(self, key: SegmentKey) -> SegmentPages | SegmentFile | None:
         with self._lock:
             found = self._found.get(key)
             if found is not None:
                 self._found.move_to_end(key)
             return found
 
-    def put(self, key: SegmentKey, opened: SegmentPages) -> SegmentPages:
+    def put(
+        self, key: SegmentKey, opened: SegmentPages | SegmentFile
+    ) -> SegmentPages | SegmentFile:
         with self._lock:
             found = self._found.setdefault(key, opened)
             while len(self._found) > _MOST_OPEN:
@@ -132,9 +133,12 @@ class SegmentOpener:
         if found is None:
             data = self._view(key)
             file = self._file(key, data, columns)
-            found = self._cache.put(key, self._pages(key, file, data))
-        # Bytes that were read are those of one use; what is kept of them are the metadata.
-        return found if self.views else self._pages(key, found.file, None)
+            found = self._cache.put(key, file if data is None else self._pages(key, file, data))
+        if isinstance(found, SegmentFile):
+            # Bytes that were read are those of one use. The heap reuses memory; a map of its own
+            # would be zeroed page by page, which takes longer than copying what was read.
+            return self._pages(key, found, np.empty(key.length, np.uint8))
+        return found
 
     def join(self, keys: Sequence[SegmentKey]) -> JoinedPages:
         """Return small segments of one schema, read whole and opened in one pass; none is kept.
@@ -163,11 +167,9 @@ class SegmentOpener:
 
             fetch(self.source, [Wanted(key, segment, nodes, rows)])
 
-    def _pages(self, key: SegmentKey, file: SegmentFile, data: Bytes | None) -> SegmentPages:
+    def _pages(self, key: SegmentKey, file: SegmentFile, data: Bytes) -> SegmentPages:
         directory = file.directory
         records = int(directory["page_count"].sum()) + int(directory["has_dictionary"].sum())
-        if data is None:
-            data = np.frombuffer(mmap.mmap(-1, max(key.length, 1)), np.uint8)[: key.length]
         sound = sound_pages(self._objects, key, records)
         return SegmentPages(file, data, sound, always_verify=self._always, views=self.views)
 

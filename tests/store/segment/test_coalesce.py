@@ -13,7 +13,8 @@ from tessel.errors import InvalidInputError
 from tessel.store.segment.fetch import coalesce
 from tessel.store.segment.sources.base import LOCAL, REMOTE, ByteRanges, CoalesceLimits
 
-KIB, MIB = 1024, 1024 * 1024
+MIB = 1024 * 1024
+GAP = REMOTE.gap_bytes
 
 
 def ranges_of(*ranges: tuple[int, int, int], names: tuple[str, ...] = ("a", "b", "c")):
@@ -40,10 +41,16 @@ CASES = (
         ((0, 0, 4200), (0, 8297, 8300)),
     ),
     Case(
-        "object stores read over 1 MiB",
-        ((0, 0, 10), (0, MIB + 10, MIB + 20), (0, 2 * MIB + 21, 2 * MIB + 30)),
+        "object stores read over 1.5 MiB, and one byte more is not",
+        ((0, 0, 10), (0, GAP + 10, GAP + 20), (0, 2 * GAP + 21, 2 * GAP + 30)),
         REMOTE,
-        ((0, 0, MIB + 20), (0, 2 * MIB + 21, 2 * MIB + 30)),
+        ((0, 0, GAP + 20), (0, 2 * GAP + 21, 2 * GAP + 30)),
+    ),
+    Case(
+        "the gaps of a part count together",
+        ((0, 0, 10), (0, MIB, MIB + 10), (0, 2 * MIB, 2 * MIB + 10), (0, 3 * MIB, 3 * MIB + 10)),
+        REMOTE,
+        ((0, 0, MIB + 10), (0, 2 * MIB, 3 * MIB + 10)),
     ),
     Case("objects are kept apart", ((1, 0, 10), (0, 0, 10)), LOCAL, ((0, 0, 10), (1, 0, 10))),
     Case(
@@ -102,10 +109,9 @@ def test_parts_cover_what_is_wanted_once_within_the_limits(
     assert parts == sorted(parts)
     for place, start, end in parts:
         assert start < end
-        # A part begins and ends with wanted bytes, and has no gap longer than allowed.
+        # A part begins and ends with wanted bytes, and has no more others than allowed.
         assert {(place, start), (place, end - 1)} <= wanted_bytes
-        holes = "".join(" x"[(place, at) in wanted_bytes] for at in range(start, end))
-        assert max(map(len, holes.split("x"))) <= limits.gap_bytes
+        assert sum((place, at) not in wanted_bytes for at in range(start, end)) <= limits.gap_bytes
         assert end - start <= limits.part_bytes
 
 

@@ -116,6 +116,56 @@ def test_the_pages_of_wanted_rows_are_asked_for_once(touches: list[tuple[list[in
     assert segment.data[held].tobytes() == bytes(DATA[at] for at in held)
 
 
+@given(
+    st.sets(st.integers(0, 2), min_size=1).map(sorted),
+    st.lists(some_rows, min_size=1, max_size=3),
+    st.integers(0, 2_000),
+)
+def test_what_is_read_ahead_takes_no_request_and_few_bytes(
+    tops: list[int], rows: list[Rows], gap: int
+):
+    source, key, segment = far()
+    source.limits = CoalesceLimits(gap, 1 << 20)  # type: ignore[misc]
+    nodes = [segment.tops[top] for top in tops]
+    later = [top for top in segment.tops if top not in nodes]
+    wanted = pages_of(segment, tops, {int(row) for each in rows for row in each})
+    fetch(source, [Wanted(key, segment, nodes, rows)])
+    requests, alone = sum(map(len, source.asked)), len(source.bytes)
+    assert alone <= len(wanted) + requests * gap
+
+    ahead, key, segment = far()
+    ahead.limits = source.limits  # type: ignore[misc]
+    fetch(ahead, [Wanted(key, segment, nodes, rows, later)])
+    assert sum(map(len, ahead.asked)) <= requests
+    assert len(ahead.bytes) <= alone + requests * gap
+    assert {key.offset + at for at in wanted} <= ahead.bytes
+    # What is not asked for again is there.
+    for touched in (nodes, later):
+        fetch(ahead, [Wanted(key, segment, touched, rows)])
+    held = sorted(pages_of(segment, [0, 1, 2], {int(row) for each in rows for row in each}))
+    assert segment.data[held].tobytes() == bytes(DATA[at] for at in held)
+
+
+def test_pages_in_a_gap_are_not_asked_for_again():
+    source, key, segment = far()
+    source.limits = CoalesceLimits(1 << 20, 1 << 20)  # type: ignore[misc]
+    first, *others = segment.tops
+    fetch(source, [Wanted(key, segment, [first], [range(ROWS)], others)])
+    assert sum(map(len, source.asked)) == 1
+    fetch(source, [Wanted(key, segment, segment.tops, [range(ROWS)])])
+    assert len(source.asked) == 1
+
+
+def test_what_cannot_be_read_ahead_is_left():
+    source, key, segment = far()
+    source.limits = CoalesceLimits(1 << 20, 1 << 20)  # type: ignore[misc]
+    last = segment.tops[2]
+    begins = min(pages_of(segment, [0, 1, 2], {0}))
+    source.errors = {key.offset + begins: StoreError("busy")}
+    fetch(source, [Wanted(key, segment, [last], [range(4)], segment.tops[:2])])
+    assert segment.fetched.sum() == len(segment.nodes[last.number : last.end])
+
+
 def test_several_segments_are_one_request():
     one, key, segment = far()
     _, other_key, other = far(before=64 + len(DATA))

@@ -175,7 +175,7 @@ def test_limits_suit_the_place(local: LocalObjects):
         "object_store": REMOTE,
     }
     assert (LOCAL.gap_bytes, LOCAL.part_bytes) == (4 << 10, 4 << 20)
-    assert (REMOTE.gap_bytes, REMOTE.part_bytes) == (1 << 20, 16 << 20)
+    assert (REMOTE.gap_bytes, REMOTE.part_bytes) == (3 << 19, 16 << 20)
 
 
 @pytest.mark.parametrize(
