@@ -411,12 +411,13 @@ class SelectedRows:
             return edges[begins].tolist(), proofs[begins[:-1]].tolist() if len(proofs) else []
 
         holders = [self._lazy.holders.get(name) for name in names]
-        first = holders[0] if holders else None
-        if first is None or any(each is None or each[0] is not first[0] for each in holders):
+        first = next((each[0] for each in holders if each is not None), None)
+        if first is None:
             return proved()
-        held = [each[1] for each in holders if each]
+        # A memo of the segment of the first column: the others may lie in other column slices.
+        held = [each and (each[0].key, each[0].segment_row_start, each[1]) for each in holders]
         key = "proofs", context.root, *held, *map(self.schema.type_of, names)
-        return self._lazy.lazy_rows(first[0]).memo(key, proved)
+        return self._lazy.lazy_rows(first).memo(key, proved)
 
     def _page_proofs(
         self, context: ExpressionContext, names: Sequence[str]
