@@ -99,7 +99,7 @@ class SourceLoader:
         """Return a unit that was to be read with others, or of few rows, with all of its rows."""
         positions = self._read.units[ordinal]
         pieces = [
-            load_piece(source, self._segments, self._symbol, self._read.fetches[position])
+            load_piece(source, self._segments.load, self._symbol, self._read.fetches[position])
             for position, source in zip(positions, self._sources(positions), strict=True)
         ]
         return ProcessingUnit(ordinal, self._read.index.schema, pieces)
@@ -114,14 +114,14 @@ class SourceLoader:
         """Return a piece that other threads may be asking for, read now or before."""
         (source,) = self._sources([position])
         if position not in self._locks:
-            return load_piece(source, self._segments, self._symbol)
+            return load_piece(source, self._segments.load, self._symbol)
         entity, planned = self._entities[position], self._read.fetches[position]
         with self._locks[position]:
             ((count,),) = self._manager.get([entity], FetchCount)
             if count.live < planned:
                 ((columns,),) = self._manager.gather([entity], Columns)
                 return piece_of(source, columns.table, self._symbol, planned)
-            piece = load_piece(source, self._segments, self._symbol, planned)
+            piece = load_piece(source, self._segments.load, self._symbol, planned)
             self._manager.attach([entity], {Columns: [Columns(piece.table)]})
             self._manager.gather([entity])
             return piece

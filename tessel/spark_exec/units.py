@@ -109,7 +109,7 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
             unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
         else:
             pieces = [
-                load_piece(source, segments, symbol, count)
+                load_piece(source, segments.load, symbol, count)
                 for source, count in zip(sources, planned, strict=True)
             ]
             unit = ProcessingUnit(ordinal, schema, pieces)

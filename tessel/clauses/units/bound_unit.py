@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
@@ -21,7 +22,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.cached import cached
 from tessel.clauses.capabilities import DynamicFilter
-from tessel.clauses.units.pieces import load_piece, place_of, read_piece
+from tessel.clauses.units.pieces import load_piece, place_of
 from tessel.clauses.units.reduced import ReducedUnit
 from tessel.clauses.units.replaying import columns_of, done, runs_of, unused_after
 from tessel.ecs import Piece, ProcessingUnit
@@ -306,7 +307,7 @@ class BoundUnit(ProcessingUnit):
     def read_whole(self) -> ProcessingUnit:
         """Return the unit as it is before any clause, with all of its rows read."""
         pieces = [
-            load_piece(source, batch.source, self._symbol)
+            load_piece(source, batch.source.load, self._symbol)
             for batch in self.batches
             for source in batch.source.pieces
         ]
@@ -362,7 +363,8 @@ class BoundUnit(ProcessingUnit):
         if coded:
             touched = {name for each in left for name in columns_of(each)}
             coded = frozenset({columns[name] for name in coded if name in columns} - touched)
-        pieces = [read_piece(rows, source, self._symbol, coded) for source in rows.pieces]
+        read = functools.partial(rows.read, coded=coded)
+        pieces = [load_piece(source, read, self._symbol) for source in rows.pieces]
         unit = ProcessingUnit(self.ordinal, rows.schema, pieces)
         own = list(columns.values())
         if left:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -12,10 +12,9 @@ from tessel.cancelling import check_cancelled
 from tessel.ecs import Piece, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.store.manifest.lazy_columns import forms_of
-from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.manifest.selected_rows import SelectedRows
+from tessel.store.manifest.piece import PieceSource
 
-__all__ = ["is_of_storage", "load_piece", "piece_of", "place_of", "read_piece"]
+__all__ = ["is_of_storage", "load_piece", "piece_of", "place_of"]
 
 
 def is_of_storage(error: TesselError) -> bool:
@@ -29,26 +28,16 @@ def is_of_storage(error: TesselError) -> bool:
 
 
 def load_piece(
-    source: PieceSource, rows: SegmentSource | SelectedRows, symbol: int = 0, planned: int = 1
+    source: PieceSource,
+    read: Callable[[PieceSource], pa.Table],
+    symbol: int = 0,
+    planned: int = 1,
 ) -> Piece:
-    """Read one piece of a segment whole; ``planned`` units fetch it."""
-    return _read_piece(source, lambda: rows.load(source), symbol, planned)
-
-
-def read_piece(
-    rows: SelectedRows, source: PieceSource, symbol: int = 0, coded: Set[str] = frozenset()
-) -> Piece:
-    """Read the rows that are left of one piece; text of ``coded`` may be dictionaries."""
-    return _read_piece(source, lambda: rows.read(source, coded), symbol, 1)
-
-
-def _read_piece(
-    source: PieceSource, read: Callable[[], pa.Table], symbol: int, planned: int
-) -> Piece:
+    """Read one piece of a segment, which ``planned`` units fetch."""
     check_cancelled()
     with telemetry.span("segment.read", object=source.key.object) as facts:
         try:
-            table = read()
+            table = read(source)
         except TesselError as error:
             error.with_context(segment=source.key.object)
             raise

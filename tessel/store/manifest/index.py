@@ -232,7 +232,7 @@ class SegmentIndex:
 
     def source(self, position: int) -> PieceSource:
         """Return where the segment at ``position`` of this index (0-based) is found."""
-        if not 0 <= position < len(self):
+        if not 0 <= position < len(self._segments):
             raise InvalidInputError(
                 f"no segment {position} in an index of {len(self)} segments", position=position
             )

@@ -313,7 +313,7 @@ class SelectedRows:
             Text columns that may be dictionaries of text, where they are stored as codes.
         """
         if self.is_whole and not coded:
-            return self.load(piece)
+            return self._source.load(piece)
 
         def stored() -> list[Any]:
             lazy, ranges = self._lazy, self._ranges

@@ -266,4 +266,4 @@ def _table(
 ) -> pa.Table:
     if not column_ids:
         return pa.table({"": pa.nulls(rows)}).select([])
-    return pa.table(list(columns), names=[str(column_id) for column_id in column_ids])
+    return pa.table(list(columns), names=list(map(str, column_ids)))
