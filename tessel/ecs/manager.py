@@ -87,7 +87,6 @@ class ComponentManager(Closing):
         """
         wanted = list(entities)
         with self._world as world:
-            _require_existing(world, wanted)
             return tuple([self._get(world, wanted, kind) for kind in types])
 
     def gather(self, entities: Iterable[int], *types: type) -> tuple[list[Any], ...]:
@@ -106,7 +105,6 @@ class ComponentManager(Closing):
         wanted = list(entities)
         distinct = list(dict.fromkeys(wanted))
         with self._world as world:
-            _require_existing(world, distinct)
             found = tuple([self._get(world, wanted, kind) for kind in types])
             lowered = []
             done = []
@@ -212,6 +210,7 @@ class ComponentManager(Closing):
         return column
 
     def _missing(self, world: World, entity: int, kind: type) -> NameNotFoundError:
+        _require_existing(world, [entity])
         held = [k for k in self._kinds if world.find([entity], k)[0] is not None]
         error = NameNotFoundError.for_name(
             "component", kind.__qualname__, [k.__qualname__ for k in held]

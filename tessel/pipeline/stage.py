@@ -254,12 +254,13 @@ def run_clause(
 
     Rows of one that is not read are dropped by the dynamic filter of a clause that has one.
     """
-    if process is None and is_bound(unit) and opens_filter(clause):
-        process = functools.partial(_filtered, clause, dynamic)
-    process = process or clause.process
     check_cancelled()
     if is_bound(unit):
-        return _bound(clause, promised, unit.by_clause(clause.name), process)
+        if process is None and opens_filter(clause):
+            process = functools.partial(_filtered, clause, dynamic)
+        own = unit.by_clause(clause.name)
+        return _bound(clause, promised, own, process or clause.process)
+    process = process or clause.process
     with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
         rows = unit.num_rows
         result = _named_errors(clause, process, unit, unit=unit)
@@ -348,7 +349,7 @@ def _name_unit(error: TesselError, unit: ProcessingUnit | None) -> None:
 def without_segments(unit: ProcessingUnit) -> ProcessingUnit:
     """Return the rows of a unit as what a stage left, no longer those of segments."""
     pieces = [dataclasses.replace(piece, segments=()) for piece in unit.pieces]
-    return unit.with_pieces(pieces, unit.schema)
+    return ProcessingUnit(unit.ordinal, unit.schema, pieces)
 
 
 def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
