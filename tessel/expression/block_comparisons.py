@@ -248,9 +248,8 @@ class BlockComparisons(BlockArithmetic):
         beside = None if number is None or number.is_float else Beside.of(node)
         if number is None or beside is None:
             return None
-        codes, steps = beside.entries, self._steps
-        found = steps.number_of(number.register, *beside.slots)
-        known = steps.range(found, (0, len(codes) - 1))
+        codes = beside.entries
+        found, known = beside.steps(self._steps, number.register)
         register = self.chosen(found, known, 0)
         held = Number(False, register, 0, len(codes) - 1, self.both(number.known, known))
         return Stored("", ColumnForm(codes.values.type, codes, None, None, True), held)

@@ -3,8 +3,8 @@
 The encoded domain enters here with what ``is_in`` and ``lookup`` look up. Of a set the values are
 those that the column's type can hold, as the integers that a page has of them; those outside of the
 bounds of the column are left out, and what is left chooses the step: one range, the truths of a
-span, or a hash set. What a table has beside integers is found by a hash table and comes out as
-codes.
+span, or a hash set. What a table has beside integers is found by a table of their span or by a hash
+table, and comes out as codes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tessel.cached import cached
 from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import GREATEST, LEAST, BlockSteps
 from tessel.expression.leaves import ValueSet
+from tessel.kernels.program import Op
 from tessel.kernels.word_numbers import word_slots
 from tessel.lazy import dataclass
 
@@ -30,6 +31,9 @@ __all__ = ["Beside", "Members"]
 
 _MOST_SPAN = 1 << 17
 """Truths of a span of integers that stay in the second-level cache, found without a branch."""
+
+_MOST_PLACES = 1 << 16
+"""Places beside a span of integers that stay in that cache."""
 
 _MOST_MEMBERS = 1 << 16
 """Larger sets cost a unit more to hand over than they save."""
@@ -100,12 +104,16 @@ class Beside:
     ----------
     entries
         The values beside its keys, each once.
-    slots
-        Keys in a hash table, with the place of the value of each; and its bits.
+    least
+        The least key, where keys lie close together; otherwise None.
+    table
+        The place of the value of each integer from the least key on, -1 of those that are no keys;
+        otherwise the hash table of keys, with the place of the value of each.
     """
 
     entries: Entries
-    slots: tuple[npt.NDArray[np.int64], int]
+    least: int | None
+    table: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, node: Lookup) -> Self | None:
@@ -120,11 +128,28 @@ class Beside:
         words = _words(keys)
         if words is None or not 0 < len(words) <= _MOST_MEMBERS or words.max() > GREATEST:
             return None
-        slots, bits = word_slots(words.astype(np.int64))
+        words = words.astype(np.int64)
         coded = values.dictionary_encode(null_encoding="encode")
-        numbers, taken = numpy_array(coded.indices).astype(np.int64), slots[:, 1] >= 0
+        entries, numbers = Entries(coded.dictionary), numpy_array(coded.indices).astype(np.int64)
+        least, most = int(words.min()), int(words.max())
+        if most - least < _MOST_PLACES:
+            places = np.full(most - least + 1, -1, np.int64)
+            places[words - least] = numbers
+            return cls(entries, least, places)
+        slots, _ = word_slots(words)
+        taken = slots[:, 1] >= 0
         slots[taken, 1] = numbers[slots[taken, 1]]
-        return cls(Entries(coded.dictionary), (slots, bits))
+        return cls(entries, None, slots)
+
+    def steps(self, steps: BlockSteps, register: int) -> tuple[int, int]:
+        """Return the registers of places in ``entries``, and of the integers that have one."""
+        if self.least is None:
+            found = steps.number_of(register, self.table, len(self.table).bit_length() - 1)
+            return found, steps.range(found, (0, len(self.entries) - 1))
+        found = steps.numbers_of_span(register, self.least, self.table)
+        inside = steps.range(register, (self.least, self.least + len(self.table) - 1))
+        is_key = steps.range(found, (0, len(self.entries) - 1))
+        return found, steps.step(Op.AND, inside, is_key)
 
 
 def _words(values: pa.Array) -> npt.NDArray[Any] | None:

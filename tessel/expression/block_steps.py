@@ -170,11 +170,14 @@ class BlockSteps:
 
     def span(self, register: int, least: int, truths: npt.NDArray[np.uint8]) -> int:
         """Return the truths that a table has for integers from ``least`` on, false elsewhere."""
-        # Modulo 2**64, like the addition: of the least integer there is no negative.
-        start = (self._table_place(truths) - least + (1 << 63)) % (1 << 64) - (1 << 63)
-        found = self.step(Op.TABLE, register, 0, start)
+        found = self.step(Op.TABLE, register, 0, _modular(self._table_place(truths) - least))
         inside = self.range(register, (least, least + len(truths) - 1))
         return self.step(Op.AND, found, inside)
+
+    def numbers_of_span(self, register: int, least: int, numbers: npt.NDArray[np.int64]) -> int:
+        """Return the numbers that a table has for integers from ``least`` on; of others any."""
+        start = _modular(self._constants_place(numbers.view(np.float64)) - least)
+        return self.step(Op.LOOKUP, register, 0, start)
 
     def member(self, register: int, slots: npt.NDArray[np.int64], bits: int) -> int:
         """Return the truths of whether integers are in a hash set of ``2**bits`` slots."""
@@ -249,3 +252,8 @@ class BlockSteps:
             self._made[key] = len(self._ranges)
             self._ranges.append((column, ranges))
         return self._made[key]
+
+
+def _modular(number: int) -> int:
+    """Return a number modulo 2**64, like the addition to it: of the least there is no negative."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

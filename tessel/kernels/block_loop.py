@@ -182,9 +182,8 @@ def run_selected(
     What says which rows count is computed first, of several conjuncts the one that was written
     first. Where a conjunct leaves few rows, these are *packed*: the steps behind it run on them
     alone, registers hold them one behind the other, and ``chosen`` says where in the block each
-    was. Few are at most ``most``, and an eighth of that where conjuncts are to come. Otherwise
-    registers hold all rows, and the register ``select`` says which of them count; all do where it
-    is negative.
+    was. Few are at most ``most``. Otherwise registers hold all rows, and the register ``select``
+    says which of them count; all do where it is negative.
 
     Returns
     -------
@@ -208,7 +207,7 @@ def run_selected(
         left = _how_many(truths, at, np.uint64(held))
         if left == 0:
             return left, left
-        if left < held and left <= (most if stop == end else most >> 3):
+        if left < held and left <= most:
             _choose_rows(truths, at, np.uint64(held), registers[0], scratch)
             _pack_steps(steps, stop, scratch, np.uint64(left), registers)
             _note_chosen(registers[0], scratch, np.uint64(left), packed, chosen)
