@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TypeVar, cast
+from typing import cast
 
 from tessel import telemetry
 from tessel.clauses.base import Clause
-from tessel.clauses.capabilities import DynamicFilter, Filters, Proves, has_capability, opens_filter
+from tessel.clauses.capabilities import Filters, Proves, has_capability, opens_filter
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.units.bound_unit import BoundUnit, is_bound
 from tessel.clauses.units.pieces import is_of_storage
@@ -26,7 +26,6 @@ from tessel.errors import CancelledError, TesselError
 from tessel.pipeline.packing import (
     FEW_BYTES,
     FEW_ROWS,
-    ROWS_TOGETHER,
     bytes_together,
     joins_slices,
     packs_of,
@@ -35,6 +34,7 @@ from tessel.pipeline.packing import (
 )
 from tessel.pipeline.plan import Stage, is_plugin
 from tessel.pipeline.source_loader import SourceLoader
+from tessel.pipeline.sparse_rows import SparseRows, joined_rows, with_error
 from tessel.pipeline.stage import (
     needs_whole_rows,
     reduce_bound,
@@ -46,10 +46,6 @@ from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import SPARSE
 
 __all__ = ["scan_units"]
-
-Other = TypeVar("Other")
-
-_UNITS_TOGETHER = 1 << 6
 
 _LEAST_ROW_BYTES = 4
 """Rows of fewer bytes, as they are stored, are as much work as others."""
@@ -100,54 +96,6 @@ def scan_units(
         else:
             section = range(own[0].start, own[-1].stop)
             yield from first.units(section, pool, live_bytes, joins_units=len(section) > 1)
-
-
-class _SparseRows:
-    """Few rows of a unit, or of several that follow one another, whose columns are not read yet.
-
-    Parameters
-    ----------
-    ordinals
-        Of the units.
-    done
-        How many of the clauses they have been through.
-    batches
-        With these rows selected.
-    row_bytes
-        Of one of the rows, estimated.
-    """
-
-    __slots__ = ("batches", "bytes", "done", "ordinals", "row_bytes", "rows")
-
-    def __init__(
-        self, ordinals: list[int], done: int, batches: Iterable[Batch], row_bytes: float
-    ) -> None:
-        self.ordinals = ordinals
-        self.done = done
-        rows = [(batch, len(batch.places)) for batch in batches]
-        self.batches = [batch for batch, count in rows if count]
-        self.rows = sum(count for _, count in rows)
-        self.row_bytes = row_bytes
-        self.bytes = int(self.rows * row_bytes)
-
-    def takes(self, other: _SparseRows, most_bytes: int) -> bool:
-        """Return whether the rows of another are read together with these."""
-        return (
-            self.done == other.done
-            and self.rows + other.rows <= ROWS_TOGETHER
-            and self.bytes + other.bytes <= most_bytes
-        )
-
-    def with_more(self, other: _SparseRows) -> _SparseRows:
-        """Return the rows of both, as those of the first unit."""
-        ordinals = [*self.ordinals, *other.ordinals]
-        row_bytes = (self.bytes + other.bytes) / (self.rows + other.rows)
-        return _SparseRows(ordinals, self.done, [*self.batches, *other.batches], row_bytes)
-
-    def narrowed(self, dynamic: DynamicFilter) -> _SparseRows:
-        """Return those of the rows that a dynamic filter still needs."""
-        batches = map(dynamic.still_needed, self.batches)
-        return _SparseRows(self.ordinals, self.done, batches, self.row_bytes)
 
 
 class _Scan:
@@ -292,15 +240,15 @@ class _Scan:
 
     def selected_units(self, ordinals: range, pool: LocalPool) -> Iterator[ProcessingUnit]:
         """Give units; few selected rows of several of them are read together."""
-        for found in _joined(
+        for found in joined_rows(
             pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
         ):
-            if isinstance(found, _SparseRows):
+            if isinstance(found, SparseRows):
                 yield from pool.map([self._reading(found)])
             else:
                 yield found
 
-    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _SparseRows]:
+    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | SparseRows]:
         """Return the task of one unit, whose first predicates are bound by now.
 
         So it is known which pages zone maps leave: the task is not larger than these.
@@ -313,7 +261,7 @@ class _Scan:
             failing = self.read(ordinal)  # in its turn
             return Task(failing.run, failing.bytes)
 
-        def run() -> ProcessingUnit | _SparseRows:
+        def run() -> ProcessingUnit | SparseRows:
             with self.loader.naming():
                 try:
                     unit, done = self._bound(pruned, self._bind, proved)
@@ -330,7 +278,7 @@ class _Scan:
         share = pruned.rows_unpruned / max(1, pruned.rows_spanned) if is_bound(pruned) else 1
         return Task(run, int(self._bytes([ordinal]) * share))
 
-    def _sparse(self, unit: BoundUnit, done: int) -> _SparseRows | None:
+    def _sparse(self, unit: BoundUnit, done: int) -> SparseRows | None:
         """Return the rows of a unit that pass its conjuncts, where these are few."""
         left = unit.rows_left()
         if left is None or any(len(rows) > FEW_ROWS for rows in left):
@@ -343,9 +291,9 @@ class _Scan:
         sparse = self._sparse_of(unit.ordinal, done, batches)
         return sparse if sparse.bytes <= FEW_BYTES else None
 
-    def _sparse_of(self, ordinal: int, done: int, batches: Iterable[Batch]) -> _SparseRows:
+    def _sparse_of(self, ordinal: int, done: int, batches: Iterable[Batch]) -> SparseRows:
         whole = max(1, int(self.loader.source.read.rows[ordinal]))
-        return _SparseRows([ordinal], done, batches, self._bytes([ordinal]) / whole)
+        return SparseRows([ordinal], done, batches, self._bytes([ordinal]) / whole)
 
     # --- rows that a dynamic filter leaves --------------------------------------------------------
 
@@ -353,14 +301,14 @@ class _Scan:
         self, packs: list[range], pool: LocalPool, most_bytes: int, at: int
     ) -> Iterator[ProcessingUnit]:
         """Give what a dynamic filter leaves of units, once as many as may wait are narrowed."""
-        waiting: list[_SparseRows | Task[ProcessingUnit]] = []
+        waiting: list[SparseRows | Task[ProcessingUnit]] = []
         rows = size = 0
-        for found in _with_error(pool.map(self._narrowing(pack, at) for pack in packs)):
+        for found in with_error(pool.map(self._narrowing(pack, at) for pack in packs)):
             if isinstance(found, TesselError):
                 yield from pool.map(self._left(waiting))
                 raise found
             waiting += found
-            sparse = [each for each in found if isinstance(each, _SparseRows)]
+            sparse = [each for each in found if isinstance(each, SparseRows)]
             rows += sum(each.rows for each in sparse)
             size += sum(each.bytes for each in sparse)
             if rows > _MOST_WAITING_ROWS or size > most_bytes:
@@ -368,8 +316,8 @@ class _Scan:
                 waiting, rows, size = [], 0, 0
         yield from pool.map(self._left(waiting))
 
-    def _narrowing(self, pack: range, at: int) -> Task[list[_SparseRows | Task[ProcessingUnit]]]:
-        def run() -> list[_SparseRows | Task[ProcessingUnit]]:
+    def _narrowing(self, pack: range, at: int) -> Task[list[SparseRows | Task[ProcessingUnit]]]:
+        def run() -> list[SparseRows | Task[ProcessingUnit]]:
             with self.loader.naming():
                 units = [(ordinal, self._looked_at(ordinal, at)) for ordinal in pack]
                 return [
@@ -397,7 +345,7 @@ class _Scan:
             return None  # it is read, and the first row that fails says so
         return unit
 
-    def _narrowed(self, unit: BoundUnit, at: int) -> _SparseRows | None:
+    def _narrowed(self, unit: BoundUnit, at: int) -> SparseRows | None:
         assert self.filter is not None
         name = self.stage.clauses[at].name
         with telemetry.span("clause.choose", clause=name, unit=unit.ordinal) as facts:
@@ -412,18 +360,17 @@ class _Scan:
         return sparse
 
     def _left(
-        self, waiting: list[_SparseRows | Task[ProcessingUnit]]
+        self, waiting: list[SparseRows | Task[ProcessingUnit]]
     ) -> Iterator[Task[ProcessingUnit]]:
         """Yield tasks that read the rows left; one task gathers few rows of several units."""
         assert self.filter is not None
         needed = (
-            each.narrowed(self.filter) if isinstance(each, _SparseRows) else each
-            for each in waiting
+            each.narrowed(self.filter) if isinstance(each, SparseRows) else each for each in waiting
         )
-        for found in _joined(needed, most_units=len(waiting), most_bytes=self.most_bytes):
-            yield self._reading(found) if isinstance(found, _SparseRows) else found
+        for found in joined_rows(needed, most_units=len(waiting), most_bytes=self.most_bytes):
+            yield self._reading(found) if isinstance(found, SparseRows) else found
 
-    def _reading(self, sparse: _SparseRows) -> Task[ProcessingUnit]:
+    def _reading(self, sparse: SparseRows) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 try:
@@ -441,42 +388,3 @@ class _Scan:
 
 def _proves(clause: Clause) -> bool:
     return has_capability(clause, Proves, "proves")
-
-
-def _joined(
-    found: Iterable[_SparseRows | Other], most_units: int, most_bytes: int
-) -> Iterator[_SparseRows | Other]:
-    """Join the few rows of neighbouring units into those of one; all else keeps its place.
-
-    The joined units double each time, from ``most_units`` on: so the first rows come soon, and a
-    query that stops early has not read much more than it needed.
-    """
-    pending: _SparseRows | None = None
-    units = 0
-    for each in _with_error(found):
-        sparse = each if isinstance(each, _SparseRows) else None
-        if sparse is not None and not sparse.rows:
-            continue
-        if pending is not None and (
-            sparse is None or units == most_units or not pending.takes(sparse, most_bytes)
-        ):
-            yield pending
-            pending = None
-            most_units = max(most_units, min(2 * most_units, _UNITS_TOGETHER))
-        if isinstance(each, TesselError):
-            raise each
-        if sparse is None:
-            yield each
-        else:
-            units = 1 if pending is None else units + 1
-            pending = sparse if pending is None else pending.with_more(sparse)
-    if pending is not None:
-        yield pending
-
-
-def _with_error(found: Iterable[Other]) -> Iterator[Other | TesselError]:
-    """Give the items, and then the error that ends them: what came before it may fail earlier."""
-    try:
-        yield from found
-    except TesselError as error:
-        yield error
