@@ -40,9 +40,10 @@ def _reads(query: QueryBuilder, *, workers: int = 1, rows: int = 20) -> int:
 
 
 def test_head_after_filter_stops_the_reading() -> None:
-    # Rows 3, 5 and 7 are the first three odd ones past 1: slices 1, 2 and 3, two segments each.
+    # Rows 3, 5 and 7 are the first three odd ones past 1: in slices 1, 2 and 3, of which those of
+    # the last two are gathered together, once from the segments of each column.
     query = Q.filter("n % 2 == 1 and n > 1").select("n", "m").head(3)
-    assert _reads(query) == 3 * 2
+    assert _reads(query) == 2 + 2
     # Threads read ahead by at most two tasks each.
     assert _reads(query, workers=2, rows=200) <= (3 + 2 * 2) * 2
 
