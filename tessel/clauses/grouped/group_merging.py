@@ -165,7 +165,10 @@ class GroupMerge(Closing):
                 yield groups.finished(sort=self._sort)
             return
         if not self._buffered:
-            self._buffered = PartialGroups.of_table(self._shape, empty_table(self._shape.schema))
+            none = empty_table(self._shape.schema)
+            if self._positions:  # what was put aside had no groups
+                none = none.append_column(POSITION, pa.array([], pa.int64()))
+            self._buffered = PartialGroups.of_table(self._shape, none)
         self._set_buffered([joined_groups(self._buffered)])
         yield self._buffered[0].finished(sort=self._sort)
         self._set_buffered([])
