@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.registry import find_aggregate
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
     columns_of_keys,
@@ -223,7 +223,7 @@ def _without_position(table: pa.Table) -> pa.Table:
 
 @register
 @dataclass(frozen=True)
-class PartialAggregation(Clause):
+class PartialAggregation(LoweredClause):
     """One row a group of this unit: keys, and the state of each aggregate.
 
     Attributes
@@ -311,7 +311,7 @@ class PartialAggregation(Clause):
 
 @register
 @dataclass(frozen=True)
-class MergeAggregation(Clause):
+class MergeAggregation(LoweredClause):
     """Merge the partials of all units into the groups.
 
     Attributes
@@ -410,5 +410,5 @@ class MergeAggregation(Clause):
         try:
             yield from tables
         except TesselError as error:
-            error.with_context(clause=self.describe())
+            error.with_context(clause=self.as_written)
             raise

@@ -63,6 +63,7 @@ __all__ = [
     "Clause",
     "ClauseInfo",
     "IndexEffect",
+    "LoweredClause",
     "Structure",
     "check_texts",
     "drops_rows",
@@ -324,9 +325,32 @@ class Clause(ABC):
             value = getattr(self, field.name)
             if isinstance(value, Expression):
                 shown.append(str(value))
-            elif value != field.default:
+            elif field.repr and value != field.default:
                 shown.append(f"{field.name}={value!r}")
         return f"{self.name}({', '.join(shown)})"
+
+    @property
+    def as_written(self) -> str:
+        """How errors name the clause."""
+        return self.describe()
+
+
+@dataclass(frozen=True)
+class LoweredClause(Clause):
+    """A clause that the planner made of one that somebody wrote.
+
+    Attributes
+    ----------
+    written
+        That one: errors name it, so that they are the same whatever the planner chose.
+    """
+
+    written: str = dataclasses.field(default="", repr=False, kw_only=True)
+
+    @property
+    def as_written(self) -> str:
+        """How errors name the clause."""
+        return self.written or self.describe()
 
 
 def _plain(value: Any, place: str) -> Any:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, Structure
 from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
 from tessel.clauses.buckets.rules import CalendarRule, parse_rule
@@ -329,7 +329,7 @@ def _width(kind: pa.DataType) -> pa.DataType:
 
 @register
 @dataclass(frozen=True)
-class PartialResample(_Resampling):
+class PartialResample(_Resampling, LoweredClause):
     """One row a time bucket and key of this unit: label, keys, and the state of each aggregate."""
 
     name: ClassVar[str] = "partial_resample"

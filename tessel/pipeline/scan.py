@@ -26,15 +26,17 @@ from tessel.errors import CancelledError, TesselError
 from tessel.pipeline.packing import (
     FEW_BYTES,
     FEW_ROWS,
+    SparseRows,
     bytes_together,
+    joined_rows,
     joins_slices,
     packs_of,
     sink_of,
     small_runs,
+    with_error,
 )
 from tessel.pipeline.plan import Stage, is_plugin
 from tessel.pipeline.source_loader import SourceLoader
-from tessel.pipeline.sparse_rows import SparseRows, joined_rows, with_error
 from tessel.pipeline.stage import (
     needs_whole_rows,
     reduce_bound,

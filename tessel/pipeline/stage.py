@@ -326,7 +326,7 @@ def _named_errors(
         return work(*given)
     except TesselError as error:
         if not (isinstance(unit, BoundUnit) and "object" in error.attributes):
-            _name_unit(error.with_context(clause=clause.describe()), unit)
+            _name_unit(error.with_context(clause=clause.as_written), unit)
         raise
     except Exception as error:
         failure = failed_clause(clause, error)
@@ -472,4 +472,4 @@ def failed_clause(clause: Clause, error: Exception) -> ClauseFailedError:
     """Make the error for an exception of a clause that is none of ours."""
     return ClauseFailedError(
         f"clause {clause.name!r} raised {type(error).__name__}: {error}", clause=clause.name
-    ).with_context(clause=clause.describe())
+    ).with_context(clause=clause.as_written)

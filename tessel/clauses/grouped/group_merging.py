@@ -166,7 +166,7 @@ class GroupMerge(Closing):
             return
         if not self._buffered:
             none = empty_table(self._shape.schema)
-            if self._positions:  # what was put aside had no groups
+            if self._positions and self.spilled:  # what was put aside had no groups
                 none = none.append_column(POSITION, pa.array([], pa.int64()))
             self._buffered = PartialGroups.of_table(self._shape, none)
         self._set_buffered([joined_groups(self._buffered)])

@@ -124,10 +124,13 @@ def _groupby(
     partition: Partition, aggregation: Aggregation, schema: TableSchema, draft: Draft
 ) -> list[Clause]:
     keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
+    written = aggregation.describe()
     if not (draft.high_cardinality and keys) and _merges(aggregates, draft):
         return [
-            PartialAggregation(keys, aggregates, partition.drop_missing, aggregation.sort),
-            MergeAggregation(keys, aggregates, schema, aggregation.sort),
+            PartialAggregation(
+                keys, aggregates, partition.drop_missing, aggregation.sort, written=written
+            ),
+            MergeAggregation(keys, aggregates, schema, aggregation.sort, written=written),
         ]
     if not keys:
         return [aggregation]  # one group: nothing to spread over buckets, nothing to order
@@ -150,11 +153,12 @@ def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Claus
         filled = [FillBuckets(clause, schema)]
     if not _reduces_units(clause, draft):
         return [dataclasses.replace(clause, empty="omit"), *filled]
+    written = clause.describe()
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}
     del fields["empty"], fields["results"]
     keys = (schema.index, *stored_names(clause.by))
     # Without keys the partials of one bucket follow one another: the order is there already.
     merged = MergeAggregation(
-        keys, clause.aggregates, schema, sort=bool(clause.by), index=schema.index
+        keys, clause.aggregates, schema, sort=bool(clause.by), index=schema.index, written=written
     )
-    return [PartialResample(**fields), merged, *filled]
+    return [PartialResample(**fields, written=written), merged, *filled]
