@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.size import Size
@@ -30,7 +29,7 @@ def count_rows(draft: Draft) -> Draft:
     clauses = list(draft.clauses)
     for at, clause in enumerate(clauses):
         if isinstance(clause, Aggregation | Resample) and clause.aggregates:
-            aggregates = tuple(map(_counting(draft.index), clause.aggregates))
+            aggregates = tuple(_counted(each, draft.index) for each in clause.aggregates)
             if aggregates != clause.aggregates:
                 clauses[at] = dataclasses.replace(clause, aggregates=aggregates)
                 return draft.replace(clauses=tuple(clauses))
@@ -40,12 +39,9 @@ def count_rows(draft: Draft) -> Draft:
     return draft
 
 
-def _counting(index: SegmentIndex) -> Callable[[NamedAggregate], NamedAggregate]:
-    def counted(each: NamedAggregate) -> NamedAggregate:
-        if type(each.aggregate) is not Count or each.computed or each.column is None:
-            return each
-        if index.statistics.facts(each.column).missing.any():
-            return each
-        return dataclasses.replace(each, column=None, aggregate=Size())
-
-    return counted
+def _counted(each: NamedAggregate, index: SegmentIndex) -> NamedAggregate:
+    if type(each.aggregate) is not Count or each.computed or each.column is None:
+        return each
+    if index.statistics.facts(each.column).missing.any():
+        return each
+    return dataclasses.replace(each, column=None, aggregate=Size())
