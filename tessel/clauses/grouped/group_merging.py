@@ -167,7 +167,7 @@ class GroupMerge(Closing):
         if not self._buffered:
             none = empty_table(self._shape.schema)
             if self._positions and self.spilled:  # what was put aside had no groups
-                none = none.append_column(POSITION, pa.array([], pa.int64()))
+                none = none.append_column(POSITION, arrow_array([], pa.int64()))
             self._buffered = PartialGroups.of_table(self._shape, none)
         self._set_buffered([joined_groups(self._buffered)])
         yield self._buffered[0].finished(sort=self._sort)
