@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tessel import kernels
 from tessel.api import Store, open_store
 from tessel.arrays import numpy_array
 from tessel.clauses.spill import local_pool
@@ -31,6 +34,9 @@ _PASSING = 3
 
 _FEW_ROWS = 300
 """Up to so many rows kernels may run as Python."""
+
+_NOT_AT_RUN_TIME = ("build", "lowering")
+"""Modules of kernels that need a compiler."""
 
 
 # --- storing --------------------------------------------------------------------------------------
@@ -266,7 +272,14 @@ def readings(seed: int, rows: int, count: int) -> list[Reading]:
 
 
 def _set_block_rows(patch: pytest.MonkeyPatch, rows: int) -> None:
-    """Let kernels that run as Python take fewer rows at a time."""
+    """Let kernels that run as Python take fewer rows at a time.
+
+    All modules of kernels are imported first: one that is imported while the number is patched
+    would keep it, allocate for few rows and hand that to machine code, which takes many.
+    """
+    for found in pkgutil.iter_modules(kernels.__path__, "tessel.kernels."):
+        if found.name.rpartition(".")[2] not in _NOT_AT_RUN_TIME:
+            importlib.import_module(found.name)
     for name, module in list(sys.modules.items()):
         if name.startswith("tessel.kernels.") and hasattr(module, "BLOCK_ROWS"):
             patch.setattr(module, "BLOCK_ROWS", rows)
