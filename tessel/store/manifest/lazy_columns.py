@@ -135,7 +135,7 @@ class LazyColumns:
             coded = column.coded(selected.row_mask)
             if coded is not None:
                 return coded
-        values = column.decode() if selected.is_whole else column.filter(selected.row_mask)
+        values = column.decode() if selected.is_whole else _selected(column, selected)
         return self._source.declared(values, name, found[0])
 
     def column(self, name: str, ranges: Sequence[SelectedRange]) -> pa.ChunkedArray:
@@ -149,7 +149,7 @@ class LazyColumns:
             elif selected.is_whole:
                 chunks += self._column(holder, selected).chunks().chunks
             else:
-                chunks.append(self._column(holder, selected).filter(selected.row_mask))
+                chunks.append(_selected(self._column(holder, selected), selected))
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
         type_ = chunks[0].type if chunks else self.lazy_rows(piece).type(column_id)
@@ -246,6 +246,14 @@ class LazyColumns:
         else:
             made = found()
         return StoredColumns(*made, first.memos) if made else None
+
+
+def _selected(column: SegmentColumn, selected: SelectedRange) -> pa.Array:
+    """Return the selected rows of a column, which are not all of them."""
+    few = selected.rows * SPARSE <= selected.high - selected.low
+    if few and selected.mask is None:  # which a long range would be cleared and searched for
+        return column.take(selected.places() - selected.low)
+    return column.filter(selected.row_mask)
 
 
 def forms_of(columns: Mapping[str, Any]) -> dict[str, str]:
