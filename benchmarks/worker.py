@@ -12,7 +12,6 @@ import functools
 import json
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,13 @@ from pyarrow import feather, parquet
 
 from benchmarks.answers import canonical
 from benchmarks.engines import Engine, load_engine
-from benchmarks.measure import PeakMemory, anonymous_bytes, milliseconds, touch
+from benchmarks.measure import (
+    PeakMemory,
+    anonymous_bytes,
+    milliseconds,
+    processor_milliseconds,
+    touch,
+)
 from benchmarks.workloads import Query, Workload, workload_named
 
 
@@ -68,9 +73,9 @@ def _ask(engine: Engine, workload: Workload, query: Query, handle: Any, options:
     run()
     warm, processor = [], []
     for _ in range(options.repeat):
-        used = time.process_time_ns()
+        used = processor_milliseconds()
         warm.append(milliseconds(run)[1])
-        processor.append((time.process_time_ns() - used) / 1e6)
+        processor.append(processor_milliseconds() - used)
     with PeakMemory() as memory:
         run()
     above = None if memory.peak is None or base is None else memory.peak - base

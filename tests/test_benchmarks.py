@@ -5,6 +5,8 @@ from __future__ import annotations
 import decimal
 import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from benchmarks.commits.stores import kind_named
 from benchmarks.commits.stores.base import rows
 from benchmarks.encodings import Clock
 from benchmarks.engines import load_engine
-from benchmarks.measure import touch
+from benchmarks.measure import processor_milliseconds, touch
 from benchmarks.workloads import WORKLOADS, Query
 from benchmarks.workloads.trades import make
 
@@ -178,3 +180,23 @@ def test_round_trips_are_counted_after_answers_were_compared() -> None:
     objects, table = round_trips.far_store(400, 5)
     with pytest.raises(SystemExit, match="another answer"):
         round_trips.ask(objects, round_trips.Q, table.slice(1), 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not show processes below")
+def test_processor_time_of_processes_below_counts() -> None:
+    """A child that runs, one that has ended, and a grandchild."""
+    spin = "import time\nwhile time.process_time() < 0.3: pass\n"
+    below = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}]); "
+    before = processor_milliseconds()
+    subprocess.run([sys.executable, "-c", spin], check=True)
+    ended = processor_milliseconds()
+    assert ended - before >= 250
+    code = below + "print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        assert processor_milliseconds() - ended >= 250
+        process.stdin.close()

@@ -1,7 +1,9 @@
 """Spark: trades asked through the Spark executor, beside Spark SQL on Parquet.
 
 Times are whole microseconds, no two alike: Spark knows no finer ones. Starting a session takes many
-times what a question does, so an engine answers all of them in one.
+times what a question does, so an engine answers all of them in one. Beside the columns of trades
+there are an account (one of 100,000), an order (as many as two fifths of the rows) and a client,
+where one has a tenth of all rows.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from benchmarks.workloads import trades
 from benchmarks.workloads.base import Query, Workload
 
 _SECTORS = 11
+_ACCOUNTS = 100_000
 _NS = 1_000
 
 
@@ -25,7 +28,13 @@ def make(rows: int) -> pa.Table:
     steps = np.arange(rows)
     times = table.column("ts").cast(pa.int64()).to_numpy() // _NS
     times = np.maximum.accumulate(times - steps) + steps
-    return table.set_column(0, "ts", pa.array(times).cast(pa.timestamp("us", "UTC")))
+    table = table.set_column(0, "ts", pa.array(times).cast(pa.timestamp("us", "UTC")))
+    random = np.random.Generator(np.random.PCG64(trades.SEED + 1))
+    clients = random.integers(1, _ACCOUNTS, rows)
+    clients[random.random(rows) < 0.1] = 0
+    table = table.append_column("account", pa.array(random.integers(0, _ACCOUNTS, rows)))
+    table = table.append_column("order", pa.array(random.integers(0, max(1, rows * 2 // 5), rows)))
+    return table.append_column("client", pa.array(clients))
 
 
 def make_sectors(rows: int) -> pa.Table:
@@ -85,6 +94,54 @@ WORKLOAD = Workload(
             ("symbol", "venue"),
         ),
         _query(
+            "spark-accounts",
+            "by account, of 100,000: mean price, sum volume",
+            lambda q: q.groupby("account").agg(price=("price", "mean"), volume=("volume", "sum")),
+            "SELECT account, avg(price) AS price, sum(volume) AS volume FROM spark "
+            "GROUP BY account",
+            ("account",),
+        ),
+        _query(
+            "spark-orders",
+            "by order, 4 million of 10 million rows: sum volume",
+            lambda q: q.groupby("order").agg(volume=("volume", "sum")),
+            "SELECT order, sum(volume) AS volume FROM spark GROUP BY order",
+            ("order",),
+        ),
+        _query(
+            "spark-largest-orders",
+            "the three largest orders",
+            lambda q: (
+                q.groupby("order")
+                .agg(volume=("volume", "sum"))
+                .sort("volume", "order", descending=[True, False])
+                .head(3)
+            ),
+            "SELECT order, sum(volume) AS volume FROM spark GROUP BY order "
+            "ORDER BY volume DESC, order LIMIT 3",
+        ),
+        _query(
+            "spark-clients",
+            "by client, one of whom has a tenth of the rows: median price",
+            lambda q: q.groupby("client").agg(price=("price", "median")),
+            "SELECT client, median(price) AS price FROM spark GROUP BY client",
+            ("client",),
+        ),
+        _query(
+            "spark-rolling",
+            "by venue: the largest mean price of twenty rows of one symbol",
+            lambda q: (
+                q.rolling(20, by="symbol")
+                .agg(mean=("price", "mean"))
+                .groupby("venue")
+                .agg(mean=("mean", "max"))
+            ),
+            "SELECT venue, max(mean) AS mean FROM (SELECT venue, CASE WHEN count(price) OVER w "
+            "= 20 THEN avg(price) OVER w END AS mean FROM spark WINDOW w AS "
+            "(PARTITION BY symbol ORDER BY ts ROWS 19 PRECEDING)) GROUP BY venue",
+            ("venue",),
+        ),
+        _query(
             "spark-filter",
             "price > 100 and volume < 50, all columns",
             lambda q: q.filter("price > 100 and volume < 50"),
@@ -120,10 +177,10 @@ WORKLOAD = Workload(
         ),
         _query(
             "spark-median",
-            "by venue: median price",
-            lambda q: q.groupby("venue").agg(price=("price", "median")),
-            "SELECT venue, median(price) AS price FROM spark GROUP BY venue",
-            ("venue",),
+            "by symbol: median price",
+            lambda q: q.groupby("symbol").agg(price=("price", "median")),
+            "SELECT symbol, median(price) AS price FROM spark GROUP BY symbol",
+            ("symbol",),
         ),
         _query(
             "spark-sectors",

@@ -1,0 +1,185 @@
+"""Measure what Spark costs beside the question: ``python -m benchmarks.spark_costs``.
+
+    python -m benchmarks.spark_costs                   # from a fresh seed
+    python -m benchmarks.spark_costs --rows 1_000_000 --seed 7
+    python -m benchmarks.spark_costs --smoke           # few rows, answers only
+
+In one warm session of two slots: a DataFrame through the data source in both directions, beside
+Parquet (at most twice its time); a question of ten segments (at most 0.2 s of processor time); the
+same sums over more and more segments (a slope of at most 1.1 in logarithms). Processor time is
+that of the JVM and its Python workers too. Answers are compared first. Prints a table and one line
+of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+import tessel as ts
+from benchmarks.engines.spark_sql_engine import MASTER
+from benchmarks.measure import processor_milliseconds
+from tessel.compare import first_difference
+
+TIMES_PARQUET, TEN_SEGMENTS_MS, SLOPE = 2.0, 200.0, 1.1
+UNITS = (10, 100, 1_000, 10_000)
+UNIT_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table: a figure and its limit."""
+
+    name: str
+    clock_ms: float
+    processor_ms: float
+    figure: float
+    most: float
+
+
+def table_of(rows: int, seed: int) -> pa.Table:
+    """Return rows in the order of their time, in whole microseconds as Spark knows them."""
+    random = np.random.default_rng(seed)
+    names = pa.array([f"item {number:03}" for number in range(300)])
+    return pa.table(
+        {
+            "t": pa.array(np.cumsum(random.integers(1, 9, rows)), pa.timestamp("us", "UTC")),
+            "name": names.take(pa.array(random.integers(0, 300, rows))),
+            "price": np.round(random.lognormal(3, 1, rows), 2),
+            "size": random.integers(0, 10_000, rows),
+            "weight": random.normal(size=rows),
+        }
+    )
+
+
+def _taken(work: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Return milliseconds on the clock and of all processes: medians of warm runs."""
+    work()
+    clock, processor = [], []
+    for _ in range(repeats):
+        began, used = time.perf_counter(), processor_milliseconds()
+        work()
+        clock.append(1e3 * (time.perf_counter() - began))
+        processor.append(processor_milliseconds() - used)
+    return statistics.median(clock), statistics.median(processor)
+
+
+def _source(session: Any, folder: Path, table: pa.Table, repeats: int) -> list[Figure]:
+    """Write and read one table through the data source, and as Parquet."""
+    address, given = f"{folder}/source", str(folder / "given.parquet")
+    parquet.write_table(table, given, row_group_size=max(1, table.num_rows // 8))
+    ts.open(address)
+    frame = session.read.parquet(given)
+
+    def write() -> None:
+        to = frame.write.format("tessel").option("store", address).option("symbol", "x")
+        to.option("index", "t").option("sort", True).mode("overwrite").save()
+
+    def write_parquet() -> None:
+        frame.write.mode("overwrite").parquet(f"{folder}/parquet")
+
+    write()
+    difference = first_difference(ts.open(address).read("x").to_arrow(), table)
+    if difference is not None:
+        raise SystemExit(f"what was written is not what is there: {difference}")
+    written = _beside("write", write, write_parquet, repeats)
+    ours = session.read.format("tessel").option("store", address).option("symbol", "x").load()
+    theirs = session.read.parquet(f"{folder}/parquet")
+    sums = [frame.agg({"size": "sum", "t": "max"}).collect() for frame in (ours, theirs)]
+    if sums[0] != sums[1]:
+        raise SystemExit("the source reads other rows than Parquet's")
+
+    def read(frame: Any) -> None:
+        frame.write.format("noop").mode("append").save()
+
+    return [written, _beside("read", lambda: read(ours), lambda: read(theirs), repeats)]
+
+
+def _beside(
+    name: str, ours: Callable[[], None], theirs: Callable[[], None], repeats: int
+) -> Figure:
+    clock, processor = _taken(ours, repeats)
+    times = clock / _taken(theirs, repeats)[0]
+    return Figure(f"{name}, times Parquet", clock, processor, times, TIMES_PARQUET)
+
+
+def _units(folder: Path, session: Any, units: int, seed: int, repeats: int) -> tuple[float, float]:
+    """Sum by name over so many segments; return what it took."""
+    from tessel.spark_exec import SparkExecutor
+
+    store = ts.open(f"{folder}/units-{units}")
+    with ts.options(segment_rows=UNIT_ROWS):
+        store.write("x", table_of(units * UNIT_ROWS, seed))
+    query = ts.QueryBuilder().groupby("name").agg(size="sum(size)", price="mean(price)")
+    executor = SparkExecutor(session)
+
+    def read() -> pa.Table:
+        return store.read("x", query=query, executor=executor).to_arrow()
+
+    difference = first_difference(read(), store.read("x", query=query).to_arrow())
+    if difference is not None:
+        raise SystemExit(f"Spark sums {units} segments otherwise: {difference}")
+    return _taken(read, repeats)
+
+
+def measured(rows: int, seed: int, repeats: int, units: tuple[int, ...]) -> list[Figure]:
+    """Return all figures."""
+    from tessel.spark_exec import register_source, spark_session
+
+    session = spark_session(MASTER)
+    register_source(session)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = _source(session, folder, table_of(rows, seed), repeats)
+        taken = {each: _units(folder, session, each, seed, repeats) for each in units}
+    first, last = units[0], units[-1]
+    for each, (clock, processor) in taken.items():
+        most = TEN_SEGMENTS_MS if each == first else math.inf
+        found.append(Figure(f"{each:,} segments, ms", clock, processor, processor, most))
+    growth = math.log(taken[last][1] / taken[first][1]) / math.log(last / first)
+    found.append(Figure("slope", *taken[last], growth, SLOPE))
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--smoke", action="store_true")
+    given = parser.parse_args()
+    seed = time.time_ns() % 1_000_000 if given.seed is None else given.seed
+    rows, repeats = given.rows, given.repeats
+    units: tuple[int, ...] = UNITS
+    if given.smoke:
+        rows, repeats, units = 20_000, 1, (2, 20)
+    found = measured(rows, seed, repeats, units)
+    print(f"{rows:,} rows, seed {seed}, load {os.getloadavg()[0]:.1f}")
+    print(f"{'':24}{'ms':>10}{'processor ms':>14}{'figure':>10}{'most':>8}")
+    for each in found:
+        missed = "" if each.figure <= each.most or given.smoke else "missed"
+        most = "" if math.isinf(each.most) else f"{each.most:g}"
+        print(
+            f"{each.name:24}{each.clock_ms:10,.0f}{each.processor_ms:14,.0f}"
+            f"{each.figure:10,.2f}{most:>8} {missed}"
+        )
+    lines = [asdict(each) for each in found]
+    print(json.dumps({"rows": rows, "seed": seed, "figures": lines}, default=str))
+
+
+if __name__ == "__main__":
+    main()
