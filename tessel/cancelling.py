@@ -1,7 +1,8 @@
 """Cancelling work that is under way: one flag a run, which all loops look at between blocks.
 
-The flag travels in a :mod:`contextvars` variable, from a job to the threads of its query. Ctrl-C
-needs none in the thread that it reaches; the pool of the query sets its own for the others.
+The run tells its owner by it how much is done. The flag travels in a :mod:`contextvars` variable,
+from a job to the threads of its query. Ctrl-C needs none in the thread that it reaches; the pool of
+the query sets its own for the others.
 """
 
 from __future__ import annotations
@@ -12,8 +13,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
 from tessel.errors import CancelledError
+from tessel.lazy import dataclass
 
-__all__ = ["CancelFlag", "check_cancelled", "current_flag", "thread_pool"]
+__all__ = [
+    "CancelFlag",
+    "JobProgress",
+    "add_progress",
+    "check_cancelled",
+    "current_flag",
+    "thread_pool",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How much of a run is done, in tasks of Spark, or in units that threads read.
+
+    Attributes
+    ----------
+    done
+        What has ended.
+    total
+        What is known to be wanted; a barrier may add to it.
+    """
+
+    done: int = 0
+    total: int = 0
 
 
 class CancelFlag:
@@ -25,11 +50,12 @@ class CancelFlag:
         A flag that counts as well: of the job that a query is of.
     """
 
-    __slots__ = ("_is_set", "_parent")
+    __slots__ = ("_is_set", "_parent", "progress")
 
     def __init__(self, parent: CancelFlag | None = None) -> None:
         self._is_set = False
         self._parent = parent
+        self.progress = JobProgress()
 
     def set(self) -> None:
         """End the run at the next look at the flag."""
@@ -69,6 +95,17 @@ def check_cancelled() -> None:
     flag = _flag.get()
     if flag is not None and flag.is_set:
         raise CancelledError.of_run()
+
+
+def add_progress(*, done: int = 0, total: int = 0) -> None:
+    """Tell the owner of the run that the caller is part of how much more is done, or wanted.
+
+    Called by the thread that consumes a run's results, and by no other.
+    """
+    flag = _flag.get()
+    if flag is not None:
+        before = flag.progress
+        flag.progress = JobProgress(before.done + done, before.total + total)
 
 
 @contextlib.contextmanager

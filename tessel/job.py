@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Generic, Self, TypeVar
 
-from tessel.cancelling import CancelFlag, current_flag
+from tessel.cancelling import CancelFlag, JobProgress, current_flag
 from tessel.errors import CancelledError, ForkUnsafeError, JobTimeoutError
 from tessel.errors.arguments import checks_arguments
 
@@ -87,6 +87,11 @@ class Job(Generic[Result]):
         """What it failed with; None while it runs, and where it did not fail."""
         return self._future.exception() if self.done() else None
 
+    @property
+    def progress(self) -> JobProgress:
+        """How much of it is done, as far as it knows how much there is."""
+        return self._flag.progress
+
     def done(self) -> bool:
         """Return whether it has ended, in whatever way."""
         return self._future.done()
@@ -97,7 +102,7 @@ class Job(Generic[Result]):
         return not self.done()
 
     def result(self, timeout: float | None = None) -> Result:
-        """Wait for the answer and return it.
+        """Wait for the answer and return it; Ctrl-C while waiting cancels the job.
 
         Parameters
         ----------
@@ -115,8 +120,12 @@ class Job(Generic[Result]):
         """
         if self._process != os.getpid() and not self.done():
             raise ForkUnsafeError.of_job(self.id)
-        if timeout is not None and not wait([self._future], timeout).done:
-            raise JobTimeoutError.after(timeout, self.id)
+        try:
+            if not wait([self._future], timeout).done:
+                raise JobTimeoutError.after(timeout or 0, self.id)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
         return self._future.result()
 
     def _run(self, work: Callable[[], Result]) -> None:

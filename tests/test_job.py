@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -79,6 +80,7 @@ def test_a_job_gives_the_answer_of_collect(store: ts.Store) -> None:
     assert job.result(timeout=0).to_arrow().num_rows == 8
     assert table.submit(limit=2).result().to_arrow().num_rows == 2
     assert job.id in repr(job)
+    assert job.progress.done == job.progress.total > 0
 
 
 @pytest.mark.parametrize("needs", ["row_slice", "all"])
@@ -117,6 +119,24 @@ def test_leaving_the_block_cancels(store: ts.Store) -> None:
     with store.scan("s").submit() as job:
         assert len(job.result()) == 12
     assert job.state == ts.JobState.SUCCEEDED
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system has no such signals")
+def test_ctrl_c_while_waiting_cancels(store: ts.Store) -> None:
+    job = store.scan("s").then(Waits()).submit()
+    assert begun.wait(60)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            job.result()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(CancelledError):
+        job.result(timeout=60)
 
 
 def test_a_job_fails_with_the_error_of_its_query(store: ts.Store) -> None:
@@ -189,12 +209,15 @@ def test_a_job_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     store = ts.open(tmp_path / "store")
     store.write("s", pa.table({"v": list(range(12))}))
     executor = SparkExecutor(spark)
-    assert len(store.scan("s").filter("v > 3").submit(executor=executor).result()) == 8
+    job = store.scan("s").filter("v > 3").submit(executor=executor)
+    assert len(job.result()) == 8
+    assert job.progress.done <= job.progress.total
     query = QueryBuilder().then(Sleeps("v", seconds=600.0))
     job = store.scan("s").then(*query.clauses).submit(executor=executor)
     tracker = spark.sparkContext.statusTracker()
-    while not tracker.getActiveJobsIds():
+    while not tracker.getActiveJobsIds() or not job.progress.total:
         assert not job.done()
+    assert job.progress.done == 0
     assert job.cancel()
     with pytest.raises(CancelledError):
         job.result()

@@ -16,6 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.cancelling import add_progress, current_flag
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves
 from tessel.clauses.positional import Positional
@@ -164,6 +165,16 @@ def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
     return source
 
 
+def _telling(units: Iterator[ProcessingUnit], count: int) -> Iterator[ProcessingUnit]:
+    """Give units, and tell the owner of the run how many of them were read."""
+    add_progress(total=count)
+    for unit in units:
+        add_progress(done=1)
+        count -= 1
+        yield unit
+    add_progress(done=count)  # small ones came as one
+
+
 @contextlib.contextmanager
 def _running(options: Options, clauses: Iterable[Clause], *, joins_units: bool) -> Iterator[_Run]:
     # Threads end before the files close that they may be reading.
@@ -283,6 +294,8 @@ class _Run:
             joins_units=self._joins_units,
             stops_early=self._stops_early,
         )
+        if current_flag() is not None:
+            units = _telling(units, count)
         yield from units if first is stage else self._next_stage(stage, units)
 
     # --- later stages: from units -----------------------------------------------------------------

@@ -63,7 +63,8 @@ class SparkExecutor:
     Parameters
     ----------
     session
-        A session of yours, used as it is. By default the one that exists, else one of our own.
+        A session of yours, used as it is. By default the one that exists, else one of our own,
+        started when a query needs it: by a job in the background.
     master
         For a session of our own: ``local[2]``, ``spark://host:port``, ``sc://host:port``.
     max_blob_bytes
@@ -84,8 +85,13 @@ class SparkExecutor:
     ) -> None:
         if max_blob_bytes < 1:
             raise InvalidInputError(f"max_blob_bytes is at least 1, not {max_blob_bytes}")
-        self._session = session if session is not None else spark_session(master)
+        self._given = session
+        self._master = master
         self._blob_bytes = max_blob_bytes
+
+    @property
+    def _session(self) -> SparkSession:
+        return spark_session(self._master) if self._given is None else self._given
 
     @property
     def slots(self) -> int:

@@ -9,12 +9,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.cancelling import check_cancelled, current_flag
+from tessel.cancelling import add_progress, check_cancelled, current_flag
 from tessel.closing import Closing
 from tessel.errors import TesselError
 from tessel.lazy import dataclass
@@ -167,6 +167,24 @@ class _Tag:
         else:
             context.cancelJobsWithTag(self.name)
 
+    def tasks(self) -> tuple[int, int]:
+        """Return how many tasks of the jobs that have the tag are done, and how many there are.
+
+        Tasks of a stage that Spark has forgotten are not among them.
+        """
+        context = _context(self.session)
+        if context is None:
+            return 0, 0
+        tracker = context.statusTracker()
+        done = total = 0
+        scala: Any = context._jsc.sc().statusTracker()  # pyspark's own does not know tags
+        for number in scala.getJobIdsForTag(self.name):
+            job = tracker.getJobInfo(number)
+            for stage in [] if job is None else map(tracker.getStageInfo, job.stageIds):
+                if stage is not None:
+                    done, total = done + stage.numCompletedTasks, total + stage.numTasks
+        return done, total
+
 
 def _context(session: SparkSession) -> SparkContext | None:
     """Return the context of a Classic session; None for Spark Connect, which has none."""
@@ -203,9 +221,13 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
 
     thread = InheritableThread(target=run, session=session, daemon=True)
     thread.start()
+    told = (0, 0)
     try:
         while not wait([result], _LOOK_SECONDS if can_be_cancelled else None).done:
             check_cancelled()
+            told = _tell_tasks(tag, told)
+        if can_be_cancelled and result.exception() is None:
+            _tell_tasks(tag, told)
     except BaseException:
         with contextlib.suppress(Exception):  # the session may be what failed
             for _ in range(_CANCEL_TRIES):  # it may be about to begin
@@ -214,3 +236,13 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
                     break
         raise
     return result.result()
+
+
+def _tell_tasks(tag: _Tag, told: tuple[int, int]) -> tuple[int, int]:
+    """Tell the owner of the run what tasks have ended since, and are wanted since."""
+    try:
+        done, total = tag.tasks()
+    except Exception:  # the session may be what failed, which the job tells
+        return told
+    add_progress(done=done - told[0], total=total - told[1])
+    return done, total
