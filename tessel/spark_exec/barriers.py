@@ -46,9 +46,9 @@ from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import sent_parts, unit_of_rows
 from tessel.spark_exec.placement import MOST_ROWS_IN_ROUNDS
 from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
-from tessel.spark_exec.tasks import facts_task, marker_task, route_task
+from tessel.spark_exec.tasks import MARKER_ROWS, facts_task, route_task
 from tessel.spark_exec.unions import placed_one_after_another
-from tessel.spark_exec.wire import sequence
+from tessel.spark_exec.wire import WireRow, sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,11 +95,11 @@ class Barriers:
         here = here or stage
         if isinstance(flow, DriverFlow):
             return DriverFlow(run_stages([here], flow.units))
-        if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.units):
+        if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.count):
             return self._carried(flow, stage, here)
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return flow.then(stage, given)
-        if isinstance(flow, NarrowFlow) and not flow.units:
+        if isinstance(flow, NarrowFlow) and not flow.count:
             return DriverFlow(run_stages([here], iter(())))
         clause = stage.clauses[0]
         if clause.structure.reduced:
@@ -157,14 +157,16 @@ class Barriers:
         return FrameFlow(frame, barriers=barriers_of(flow) + 1).then(stage)
 
     def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
-        if isinstance(flow, NarrowFlow) and [unit.places[-1] for unit in flow.units] == [(0, 0)]:
+        if isinstance(flow, NarrowFlow) and flow.seqs.tolist() == [0]:
             return flow.then(stage, given)  # it is one unit already
         frame = self._jobs.grouped(self._with_markers(self._runner.frame(flow), [0]), 1)
         everything = FrameFlow(frame, everything=True, barriers=barriers_of(flow) + 1)
         return everything.then(stage, given)
 
     def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
-        return frame.unionAll(self._jobs.numbers(1, marker_task(buckets)))
+        """Add a row to each bucket of which a unit is made also where no part arrives."""
+        rows = [WireRow(bucket, 0, MARKER_ROWS, b"") for bucket in buckets]
+        return frame.unionAll(self._jobs.sent_rows(rows))
 
     def routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
         """Let the clause group the parts by their facts, then send each where it is wanted."""

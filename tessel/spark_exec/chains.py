@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause
 from tessel.clauses.registry import find_clause
@@ -32,6 +34,7 @@ __all__ = [
     "Chain",
     "Given",
     "PlaceStep",
+    "Places",
     "ReduceStep",
     "Step",
     "SummaryStep",
@@ -70,11 +73,36 @@ class CarriedStep:
     carries: Mapping[int, Carries]
 
 
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where units are put: one after another, as units of one input.
+
+    Attributes
+    ----------
+    seqs
+        The ``seq`` of each until here, ascending; others are left out.
+    symbol
+        The number of the input.
+    first
+        The number of the first unit.
+    """
+
+    seqs: NDArray[np.int64]
+    symbol: int
+    first: int
+
+    def find(self, seq: int) -> tuple[int, int] | None:
+        """Return the symbol and the number of a unit; None for one that is left out."""
+        at = int(np.searchsorted(self.seqs, seq))
+        found = at < len(self.seqs) and self.seqs[at] == seq
+        return (self.symbol, self.first + at) if found else None
+
+
 @dataclass(frozen=True)
 class PlaceStep:
-    """Give units, by ``seq``, the symbol and the number that they have from here on."""
+    """Give units the symbol and the number that they have from here on."""
 
-    places: Mapping[int, tuple[int, int]]
+    places: Places
 
 
 ReduceStep = str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep | PlaceStep

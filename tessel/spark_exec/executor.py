@@ -146,7 +146,7 @@ class SparkExecutor:
         jobs = Jobs(self._session)
         try:
             runner, flow = self._walked(plan, jobs)
-            if isinstance(flow, DriverFlow) or (isinstance(flow, NarrowFlow) and not flow.units):
+            if isinstance(flow, DriverFlow) or (isinstance(flow, NarrowFlow) and not flow.count):
                 units = runner.units(flow)
                 table = result_table((unit.table for unit in units if unit.num_rows), plan.schema)
                 made = frame_of(self._session, table)
@@ -209,10 +209,10 @@ class _Walk:
         clause = first.clauses[0]
         flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
         if clause.restructures:
-            narrow = [flow for flow in flows if isinstance(flow, NarrowFlow) and flow.units]
+            narrow = [flow for flow in flows if isinstance(flow, NarrowFlow) and flow.count]
             if len(narrow) == len(flows):
                 return self._barriers.routed(NarrowFlow.side_by_side(narrow), clause, first)
-            if all(not isinstance(flow, NarrowFlow) or flow.units for flow in flows):
+            if all(not isinstance(flow, NarrowFlow) or flow.count for flow in flows):
                 side_by_side = self._placed(flows)
                 if side_by_side is not None:
                     return self._barriers.routed(side_by_side, clause, first)

@@ -10,14 +10,14 @@ Every stage that needs no barrier is added to what will run, so that one task do
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import functools
-import heapq
+import itertools
 import json
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tessel.clauses.base import Clause
 from tessel.ecs import ProcessingUnit
@@ -35,13 +35,14 @@ from tessel.spark_exec.chains import (
     CarriedStep,
     Chain,
     Given,
+    Places,
     PlaceStep,
     ReduceStep,
     Step,
     SummaryStep,
     chain_to_json,
 )
-from tessel.spark_exec.wire import sequence
+from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,51 +52,14 @@ __all__ = [
     "Flow",
     "FrameFlow",
     "NarrowFlow",
-    "Place",
     "TaskFlow",
     "Track",
     "UnionFlow",
-    "UnitTask",
     "barriers_of",
 ]
 
-Place = tuple[int, int]
-"""Symbol and ordinal of a unit: its place in plan order."""
-
 _LEAST_UNIT_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class UnitTask:
-    """One unit that a worker will read and process.
-
-    Attributes
-    ----------
-    track
-        Number of its track in the flow.
-    positions
-        Its segments in the index of the source.
-    bytes
-        Estimated bytes to read.
-    places
-        Its place when it is read, then after each renumbering.
-    cuts
-        Its rows ``[start, stop)`` that each cut keeps, in order.
-    carries
-        What each stage that carries is to know of the units around, in order: blobs in base64.
-    """
-
-    track: int
-    positions: tuple[int, ...]
-    bytes: int
-    places: tuple[Place, ...]
-    cuts: tuple[tuple[int, int], ...] = ()
-    carries: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def seq(self) -> int:
-        """Its ``seq`` on the wire."""
-        return sequence(*self.places[-1])
+"""Every unit costs something, so that units of few bytes are spread over tasks as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,18 +68,21 @@ class Track:
 
     Attributes
     ----------
+    units
+        The units, in plan order.
     source
         Where they are read from.
     planned
-        For positions in the index that several units want, how many.
+        In how many units each segment of the index is wanted.
     chain
         The first stage, as JSON; its errors name the symbol. None where there is a barrier first.
     steps
         What runs after it.
     """
 
+    units: UnitColumns
     source: SourcePlan
-    planned: Mapping[int, int]
+    planned: Integers
     chain: str | None
     steps: tuple[Step, ...] = ()
 
@@ -139,10 +106,8 @@ class NarrowFlow:
 
     Attributes
     ----------
-    units
-        In plan order.
     tracks
-        One a symbol; units refer to them by number.
+        One a symbol, with its units; the units of one come before those of the next.
     chains
         JSON of the chains that the tracks' steps number.
     address
@@ -151,7 +116,6 @@ class NarrowFlow:
         Tables that clauses of the chains are given.
     """
 
-    units: tuple[UnitTask, ...]
     tracks: tuple[Track, ...]
     chains: tuple[str, ...]
     address: str
@@ -160,20 +124,32 @@ class NarrowFlow:
     @classmethod
     def from_source(cls, source: SourcePlan, first: Stage | None, address: str) -> NarrowFlow:
         """Return the units of a symbol as planned, with its first stage unless that is None."""
-        fetches = source.read.fetches.items()
-        planned = {position: count for position, count in fetches if count > 1}
-        sizes = source.index.bytes.tolist()
-        units = tuple(
-            UnitTask(0, tuple(unit), sum(sizes[p] for p in unit), ((0, ordinal),))
-            for ordinal, unit in enumerate(source.units)
-        )
+        count = len(source.units)
+        counts = np.fromiter(map(len, source.units), np.int64, count)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        chained = itertools.chain.from_iterable(source.units)
+        positions = np.fromiter(chained, np.int64, int(starts[-1]))
+        read = np.concatenate([[0], np.cumsum(source.index.bytes[positions])])
+        places = np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1)
+        units = UnitColumns(starts, positions, np.diff(read[starts]), (places,))
+        planned = np.bincount(positions, minlength=len(source.index))
         chain = chain_text(first) if first is not None and first.clauses else None
-        return cls(units, (Track(source, planned, chain),), (), address)
+        return cls((Track(units, source, planned, chain),), (), address)
+
+    @property
+    def count(self) -> int:
+        """How many units there are."""
+        return sum(len(track.units) for track in self.tracks)
+
+    @property
+    def seqs(self) -> Integers:
+        """The ``seq`` of each unit, in plan order."""
+        return np.concatenate([track.units.seqs for track in self.tracks])
 
     @property
     def total_bytes(self) -> int:
         """Estimated bytes to read."""
-        return sum(unit.bytes for unit in self.units)
+        return sum(int(track.units.bytes.sum()) for track in self.tracks)
 
     def then(self, stage: Stage, given: Given | None = None) -> NarrowFlow:
         """Return the flow with a stage run on every unit, whose clauses are given some tables."""
@@ -187,98 +163,97 @@ class NarrowFlow:
 
     def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> NarrowFlow:
         """Return the flow, with a stage that carries, of the units whose surroundings are known."""
-        units = [
-            dataclasses.replace(unit, carries=(*unit.carries, _as_text(betweens[unit.seq])))
-            for unit in self.units
-            if unit.seq in betweens
-        ]
-        return self.only(units)._with_stage(stage, (CARRY,))
+        blobs = np.empty((len(betweens), 2), np.object_)
+        for at, between in enumerate(betweens.values()):
+            blobs[at] = _as_blobs(between)
 
-    def placed(self, places: Mapping[int, Place]) -> NarrowFlow:
-        """Give the units, by ``seq``, the symbol and the number that they have from here on."""
-        units = tuple(
-            dataclasses.replace(unit, places=(*unit.places, places[unit.seq]))
-            for unit in self.units
-            if unit.seq in places
-        )
-        return dataclasses.replace(self, units=units, tracks=self._with_step(RENUMBER))
+        def carried(units: UnitColumns) -> UnitColumns:
+            known, at = units.of_seqs(betweens)
+            return dataclasses.replace(known, carries=(*known.carries, blobs[at]))
+
+        return self._with_units(carried)._with_stage(stage, (CARRY,))
+
+    def placed(self, places: Places) -> NarrowFlow:
+        """Give the units that have one the symbol and the number that they have from here on."""
+
+        def placed(units: UnitColumns) -> UnitColumns:
+            known, at = units.of_seqs(places.seqs)
+            symbols = np.full(len(at), places.symbol)
+            return known.placed(np.stack([symbols, places.first + at], axis=1))
+
+        flow = self._with_units(placed)
+        return dataclasses.replace(flow, tracks=flow._with_step(RENUMBER))
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> NarrowFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
-        units = tuple(
-            dataclasses.replace(unit, cuts=(*unit.cuts, cuts[unit.seq]))
-            for unit in self.units
-            if unit.seq in cuts
-        )
-        return dataclasses.replace(self, units=units, tracks=self._with_step(CUT))
+        rows = np.array(list(cuts.values()), np.int64).reshape(-1, 2)
 
-    def only(self, units: Sequence[UnitTask]) -> NarrowFlow:
-        """Return the flow of some of its units."""
-        return dataclasses.replace(self, units=tuple(units))
+        def cut(units: UnitColumns) -> UnitColumns:
+            known, at = units.of_seqs(cuts)
+            return dataclasses.replace(known, cuts=(*known.cuts, rows[at]))
+
+        flow = self._with_units(cut)
+        return dataclasses.replace(flow, tracks=flow._with_step(CUT))
+
+    def between(self, start: int, stop: int) -> NarrowFlow:
+        """Return the flow of its units ``[start, stop)``."""
+        tracks = []
+        for track in self.tracks:
+            units = track.units.take(slice(max(start, 0), max(stop, 0)))
+            tracks.append(dataclasses.replace(track, units=units))
+            start, stop = start - len(track.units), stop - len(track.units)
+        return dataclasses.replace(self, tracks=tuple(tracks))
 
     @staticmethod
     def side_by_side(flows: Sequence[NarrowFlow]) -> NarrowFlow:
         """Return the units of several flows, one flow after another, numbered anew."""
-        units: list[UnitTask] = []
         tracks: list[Track] = []
         chains: list[str] = []
+        number = 0
         for symbol, flow in enumerate(flows):
-            for unit in flow.units:
-                places = (*unit.places, (symbol, len(units)))
-                track = unit.track + len(tracks)
-                units.append(dataclasses.replace(unit, track=track, places=places))
             for each in flow.tracks:
+                count = len(each.units)
+                numbers = np.arange(number, number + count)
+                places = np.stack([np.full(count, symbol), numbers], axis=1)
+                number += count
                 moved = [
                     step + len(chains) if isinstance(step, int) else step for step in each.steps
                 ]
-                tracks.append(dataclasses.replace(each, steps=(*moved, RENUMBER)))
+                steps = (*moved, RENUMBER)
+                tracks.append(
+                    dataclasses.replace(each, units=each.units.placed(places), steps=steps)
+                )
             chains += flow.chains
         given = functools.reduce(Given.__or__, (flow.given for flow in flows))
-        return NarrowFlow(tuple(units), tuple(tracks), tuple(chains), flows[0].address, given)
+        return NarrowFlow(tuple(tracks), tuple(chains), flows[0].address, given)
 
-    def packed(self, tasks: int) -> list[list[UnitTask]]:
-        """Return the units spread over at most ``tasks`` partitions by bytes, largest first."""
-        loads = [(0, number) for number in range(min(tasks, len(self.units)))]
-        partitions: list[list[UnitTask]] = [[] for _ in loads]
-        numbered = sorted(enumerate(self.units), key=lambda pair: (-pair[1].bytes, pair[0]))
-        places: list[list[int]] = [[] for _ in loads]
-        for position, unit in numbered:
-            load, number = heapq.heappop(loads)
-            places[number].append(position)
-            # Every unit costs something, so that units of few bytes are spread as well.
-            heapq.heappush(loads, (load + unit.bytes + _LEAST_UNIT_BYTES, number))
-        for partition, positions in zip(partitions, places, strict=True):
-            partition += [self.units[position] for position in sorted(positions)]
-        return partitions
+    def runs(self, count: int) -> list[tuple[int, int]]:
+        """Return at most ``count`` runs ``[start, stop)`` of units, of about as many bytes each.
+
+        Units of a task follow one another: what it makes of them may be put together.
+        """
+        sizes = np.concatenate([track.units.bytes for track in self.tracks]) + _LEAST_UNIT_BYTES
+        ends = np.cumsum(sizes)
+        if not len(ends):
+            return []
+        numbers = ((ends - sizes / 2) * (count / ends[-1])).astype(np.int64)
+        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(ends)]
+        return list(itertools.pairwise(bounds))
 
     def head(self) -> str:
         """Return what is told to every worker, as JSON."""
         tracks = [track.to_json(self.address) for track in self.tracks]
         return json.dumps({"tracks": tracks, "chains": self.chains}, separators=(",", ":"))
 
-    def described(self, units: Sequence[UnitTask]) -> bytes:
-        """Return what is told of some units to the one task that runs them.
-
-        A task reads its own units only, and packed: of 100,000 units each would otherwise read
-        tens of megabytes.
-        """
-        plain = [
-            {
-                "track": unit.track,
-                "places": unit.places,
-                "cuts": unit.cuts,
-                "carries": unit.carries,
-                "pieces": [
-                    self.tracks[unit.track].source.index.source(position).to_json()
-                    for position in unit.positions
-                ],
-                "planned": [
-                    self.tracks[unit.track].planned.get(position, 1) for position in unit.positions
-                ],
-            }
-            for unit in units
+    def described(self, count: int) -> list[bytes]:
+        """Return what each of at most ``count`` tasks is told of its units; see :meth:`runs`."""
+        return [
+            told(
+                (number, track.source.index, track.planned, track.units)
+                for number, track in enumerate(self.between(*run).tracks)
+            )
+            for run in self.runs(count)
         ]
-        return zlib.compress(json.dumps(plain, separators=(",", ":")).encode(), level=1)
 
     def _with_stage(
         self, stage: Stage, how: tuple[Step, ...], given: Given | None = None
@@ -289,6 +264,10 @@ class NarrowFlow:
             chains=(*self.chains, chain_text(stage, given)),
             given=self.given | (given or NOTHING_GIVEN),
         )
+
+    def _with_units(self, change: Callable[[UnitColumns], UnitColumns]) -> NarrowFlow:
+        tracks = [dataclasses.replace(each, units=change(each.units)) for each in self.tracks]
+        return dataclasses.replace(self, tracks=tuple(tracks))
 
     def _with_step(self, *steps: Step) -> tuple[Track, ...]:
         return tuple(
@@ -340,9 +319,9 @@ class FrameFlow:
         carries = {seq: _as_blobs(between) for seq, between in betweens.items()}
         return self._with_step(CarriedStep(chain_text(stage), carries))
 
-    def placed(self, places: Mapping[int, Place]) -> FrameFlow:
-        """Give the units, by ``seq``, the symbol and the number that they have from here on."""
-        return self._with_step(PlaceStep(dict(places)))
+    def placed(self, places: Places) -> FrameFlow:
+        """Give the units that have one the symbol and the number that they have from here on."""
+        return self._with_step(PlaceStep(places))
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
@@ -381,8 +360,8 @@ class UnionFlow:
         """Return the flow, with a stage that carries, of the units whose surroundings are known."""
         return UnionFlow(tuple(part.carried(stage, betweens) for part in self.parts))
 
-    def placed(self, places: Mapping[int, Place]) -> UnionFlow:
-        """Give the units, by ``seq``, the symbol and the number that they have from here on."""
+    def placed(self, places: Places) -> UnionFlow:
+        """Give the units that have one the symbol and the number that they have from here on."""
         return UnionFlow(tuple(part.placed(places) for part in self.parts))
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> UnionFlow:
@@ -419,9 +398,4 @@ def _as_blobs(between: Between) -> tuple[bytes, bytes]:
         encode(carry, PartFacts(RowRange(0, carry.num_rows)))
         for carry in (between.before, between.after)
     )
-    return before, after
-
-
-def _as_text(between: Between) -> tuple[str, str]:
-    before, after = (base64.b64encode(blob).decode() for blob in _as_blobs(between))
     return before, after

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from tessel.lazy import dataclass
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.wire import WIRE_DDL, WireRow, received
+from tessel.spark_exec.wire import WIRE_DDL, WireRow, received, wire_batch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -79,12 +79,19 @@ class Jobs(Closing):
             with contextlib.suppress(Exception):  # the session may be what failed
                 frame.unpersist()
 
-    def numbers(
-        self, count: int, task: TaskFunction, schema: StructType | str = WIRE_DDL
-    ) -> DataFrame:
-        """Return a frame of ``count`` partitions that each run a task on their own number."""
+    def sent(self, table: pa.Table) -> DataFrame:
+        """Return a frame of rows of this process, in at most as many partitions as there are slots.
+
+        They go to tasks as data, each to one, where what a function holds goes to all.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         with _spark_errors():
-            return self.mapped(self._session.range(0, count, 1, max(1, count)), task, schema)
+            return self._session.createDataFrame(table, from_arrow_schema(table.schema))
+
+    def sent_rows(self, rows: Sequence[WireRow]) -> DataFrame:
+        """Return a frame of wire rows of this process."""
+        return self.sent(pa.Table.from_batches([wire_batch(rows)]))
 
     def mapped(
         self, frame: DataFrame, task: TaskFunction, schema: StructType | str = WIRE_DDL

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
@@ -22,7 +24,6 @@ from tessel.spark_exec.flows import (
     NarrowFlow,
     TaskFlow,
     UnionFlow,
-    UnitTask,
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
@@ -31,7 +32,6 @@ from tessel.spark_exec.tasks import (
     count_task,
     later_errors_task,
     reduce_task,
-    rows_task,
     source_task,
 )
 from tessel.spark_exec.unions import rows_of_units
@@ -48,6 +48,8 @@ PARTITION_BYTES = 64 * 1024 * 1024
 _TASKS_PER_SLOT = 3
 _TASK_BYTES = 4 * 1024 * 1024
 """A slot gets one task of less than this: a task has a price."""
+_MOST_TASK_BYTES = 256 * 1024 * 1024
+"""A task of more than this is long to run again, and keeps a slot that others could share."""
 _ROUND_GROWTH = 4
 
 
@@ -103,9 +105,8 @@ class FlowRunner:
                 flow.given,
             )
             return self._jobs.mapped(flow.frame, task)
-        described = self._described(flow)
-        task = source_task(flow.head(), described, self._plugins, self._blob_bytes, flow.given)
-        return self._jobs.numbers(len(described), task)
+        task = source_task(flow.head(), self._plugins, self._blob_bytes, flow.given)
+        return self._jobs.mapped(self._told(flow), task)
 
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
         """Return the rows of a flow's units as columns of Spark's types."""
@@ -113,22 +114,30 @@ class FlowRunner:
 
         if not isinstance(flow, NarrowFlow):
             return self._jobs.mapped(self.frame(flow), parts_task(declared), declared)
-        described = self._described(flow)
-        task = units_task(flow.head(), described, self._plugins, flow.given, declared)
-        return self._jobs.numbers(len(described), task, declared)
+        task = units_task(flow.head(), self._plugins, flow.given, declared)
+        return self._jobs.mapped(self._told(flow), task, declared)
 
-    def _described(self, flow: NarrowFlow) -> list[bytes]:
-        """Return what each task is told of its units."""
+    def _told(self, flow: NarrowFlow) -> DataFrame:
+        """Return a frame of a partition a task, whose row tells it of its units."""
+        size = flow.total_bytes
         tasks = max(
-            self._slots, min(self._slots * _TASKS_PER_SLOT, flow.total_bytes // _TASK_BYTES)
+            self._slots,
+            min(self._slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
+            -(-size // _MOST_TASK_BYTES),
         )
-        return [flow.described(units) for units in flow.packed(tasks)]
+        rows = flow.described(tasks)
+        table = pa.table(
+            {"bucket": pa.array(range(len(rows)), pa.int32()), "told": pa.array(rows, pa.binary())}
+        )
+        frame = self._jobs.sent(table)
+        # Spark puts rows that are sent into no more partitions than it has slots.
+        return frame if len(rows) <= self._slots else self._jobs.grouped(frame, len(rows))
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""
         if isinstance(flow, DriverFlow):
             yield from flow.units
-        elif not isinstance(flow, NarrowFlow) or flow.units:
+        elif not isinstance(flow, NarrowFlow) or flow.count:
             for place, rows in self.ordered(self.frame(flow), barriers_of(flow)):
                 yield unit_of_rows(place, rows, self.kinds)
 
@@ -161,11 +170,11 @@ class FlowRunner:
     def in_rounds(self, flow: NarrowFlow, demand: int) -> Iterator[ProcessingUnit]:
         """Give units in order, computing more of them each round until the demand is met."""
         at, size, given = 0, self._slots, 0
-        while at < len(flow.units) and given < demand:
-            chosen: Sequence[UnitTask] = flow.units[at : at + size]
+        while at < flow.count and given < demand:
+            chosen = flow.between(at, at + size)
             at, size = at + size, size * _ROUND_GROWTH
             # No unit can contribute more rows than are still wanted.
-            wanted = flow.only(chosen).cut({unit.seq: (0, demand - given) for unit in chosen})
+            wanted = chosen.cut(dict.fromkeys(chosen.seqs.tolist(), (0, demand - given)))
             for unit in self.units(wanted):
                 given += unit.num_rows
                 yield unit
@@ -175,21 +184,13 @@ class FlowRunner:
         if not isinstance(flow, NarrowFlow):
             yield from self.units(flow)
             return
-        waiting: list[UnitTask] = []
-        size = 0
-        for unit in flow.units:
-            waiting.append(unit)
-            size += unit.bytes
-            if size >= PARTITION_BYTES:
-                yield from self.units(flow.only(waiting))
-                waiting, size = [], 0
-        if waiting:
-            yield from self.units(flow.only(waiting))
+        for run in flow.runs(-(-flow.total_bytes // PARTITION_BYTES) or 1):
+            yield from self.units(flow.between(*run))
 
     def counted(self, flow: TaskFlow) -> tuple[TaskFlow, list[int]]:
         """Return a flow without errors before its last barrier, and the ``seq`` of its units."""
         if isinstance(flow, NarrowFlow):
-            return flow, [unit.seq for unit in flow.units]
+            return flow, flow.seqs.tolist()
         flow = self.kept(flow)
         return flow, [seq for seq, _ in self.counts(flow, None)]
 
@@ -205,7 +206,7 @@ class FlowRunner:
     def sent(self, units: Iterator[ProcessingUnit]) -> tuple[TaskFlow, list[int]]:
         """Send units of this process to where tasks go on with them."""
         rows = rows_of_units(units, self._blob_bytes)
-        frame = self._jobs.numbers(1, rows_task(rows))
+        frame = self._jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
         return FrameFlow(frame, barriers=0), list(places)
 

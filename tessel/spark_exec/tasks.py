@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +34,7 @@ from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
 from tessel.spark_exec.plugins import load_plugins
-from tessel.spark_exec.units import UnitRun, renumbered, source_units
+from tessel.spark_exec.units import UnitRun, renumbered, source_units, told_streams
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
 
 __all__ = [
@@ -44,10 +43,8 @@ __all__ = [
     "count_task",
     "facts_task",
     "later_errors_task",
-    "marker_task",
     "reduce_task",
     "route_task",
-    "rows_task",
     "source_task",
 ]
 
@@ -79,20 +76,18 @@ def _typed(run: TaskFunction) -> TaskFunction:
 
 def source_task(
     head: str,
-    partitions: Sequence[bytes],
     plugins: bytes,
     blob_bytes: int,
     given: Given = NOTHING_GIVEN,
 ) -> TaskFunction:
     """Return the task that reads units and runs their chains.
 
+    Its rows tell it of its units (:func:`tessel.spark_exec.unit_columns.told`).
+
     Parameters
     ----------
     head
         JSON: ``tracks`` (address, schemas, column ids, ``chain``, ``steps``) and ``chains``.
-    partitions
-        For each partition its units, as compressed JSON: each with ``track``, ``pieces``,
-        ``planned``, ``places``, ``cuts`` and ``carries``.
     plugins
         Clause classes that are not part of the package.
     blob_bytes
@@ -102,9 +97,8 @@ def source_task(
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        numbers = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
-        for number in numbers:
-            for seq, run in source_units(head, partitions[number], plugins, given):
+        for stream in told_streams(batches):
+            for seq, run in source_units(head, stream, plugins, given):
 
                 def work(seq: int = seq, run: UnitRun = run) -> list[WireRow]:
                     return unit_rows(run(), seq, blob_bytes)
@@ -188,7 +182,13 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
         chosen = _chosen(step)
         if chosen is not None and seqs[-1] not in chosen:
             return None
-        seqs.append(sequence(*step.places[seqs[-1]]) if isinstance(step, PlaceStep) else seqs[-1])
+        if isinstance(step, PlaceStep):
+            place = step.places.find(seqs[-1])
+            if place is None:
+                return None
+            seqs.append(sequence(*place))
+        else:
+            seqs.append(seqs[-1])
     return seqs
 
 
@@ -196,8 +196,6 @@ def _chosen(step: ReduceStep) -> Mapping[int, Any] | None:
     """Return the ``seq`` of the units that a step leaves; None for all."""
     if isinstance(step, CarriedStep):
         return step.carries
-    if isinstance(step, PlaceStep):
-        return step.places
     return step if isinstance(step, Mapping) else None
 
 
@@ -211,7 +209,9 @@ def _reduced(
     if isinstance(step, CarriedStep):
         return ready_chain(step.chain, plugins, given).run_carried(unit, step.carries[seq])
     if isinstance(step, PlaceStep):
-        return renumbered(unit, *step.places[seq])
+        place = step.places.find(seq)
+        assert place is not None  # those that are left out have gone
+        return renumbered(unit, *place)
     start, stop = step[seq]
     return without_segments(unit.slice(start, stop - start))
 
@@ -246,17 +246,6 @@ def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     return _typed(lambda batches: _packed(map(changed, received(batches))))
 
 
-def rows_task(rows: Sequence[WireRow]) -> TaskFunction:
-    """Return the task that sends some wire rows."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield from _packed([row] for row in rows)
-
-    return run
-
-
 def later_errors_task(barriers: int) -> TaskFunction:
     """Return the task that sends rows as they are, and errors as those of so many barriers more."""
 
@@ -268,17 +257,6 @@ def later_errors_task(barriers: int) -> TaskFunction:
             [later(row) if row.rows == ERROR_ROWS else row] for row in received(batches)
         )
     )
-
-
-def marker_task(buckets: Sequence[int]) -> TaskFunction:
-    """Return the task that sends one marker row to each of some buckets."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield wire_batch([WireRow(bucket, 0, MARKER_ROWS, b"") for bucket in buckets])
-
-    return run
 
 
 # --- inside ---------------------------------------------------------------------------------------

@@ -9,8 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from tessel.ecs import ProcessingUnit
-from tessel.spark_exec.flows import FrameFlow, NarrowFlow, Place, TaskFlow, UnionFlow
+from tessel.spark_exec.chains import Places
+from tessel.spark_exec.flows import FrameFlow, NarrowFlow, TaskFlow, UnionFlow
 from tessel.spark_exec.parts import unit_rows
 from tessel.spark_exec.wire import WireRow, sequence
 
@@ -28,9 +31,8 @@ def placed_one_after_another(flows: Sequence[tuple[TaskFlow, Sequence[int]]]) ->
     parts: list[NarrowFlow | FrameFlow] = []
     number = 0
     for symbol, (flow, seqs) in enumerate(flows):
-        places: dict[int, Place] = {seq: (symbol, number + at) for at, seq in enumerate(seqs)}
+        placed = flow.placed(Places(np.asarray(seqs, np.int64), symbol, number))
         number += len(seqs)
-        placed = flow.placed(places)
         parts += placed.parts if isinstance(placed, UnionFlow) else [placed]
     return UnionFlow(tuple(parts))
 

@@ -6,14 +6,14 @@ functions. A worker opens the store itself and keeps its readers between tasks.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import functools
 import json
 import socket
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from tessel.clauses.units.bound_unit import bound_unit
 from tessel.clauses.units.pieces import load_piece
@@ -32,19 +32,19 @@ from tessel.spark_exec.chains import (
     chain_from_text,
     ready_chain,
 )
-from tessel.spark_exec.wire import sequence
+from tessel.spark_exec.unit_columns import ToldUnit, read_told
 from tessel.store.manifest.bindings import Bindings
-from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.piece import SegmentSource
 from tessel.store.objects.open import open_address
 
-__all__ = ["UnitRun", "renumbered", "source_units"]
+__all__ = ["UnitRun", "renumbered", "source_units", "told_streams"]
 
 UnitRun = Callable[[], ProcessingUnit]
 """Reads a unit and runs its chains."""
 
 
 def source_units(
-    head: str, described: bytes, plugins: bytes, given: Given = NOTHING_GIVEN
+    head: str, described: pa.Buffer | bytes, plugins: bytes, given: Given = NOTHING_GIVEN
 ) -> Iterator[tuple[int, UnitRun]]:
     """Give the units of a partition as ``seq`` and what reads the unit and runs its chains.
 
@@ -59,18 +59,21 @@ def source_units(
     """
     told = json.loads(head)
     chains = [ready_chain(text, plugins, given) for text in told["chains"]]
-    for unit in json.loads(zlib.decompress(described)):
-        track = told["tracks"][unit["track"]]
-        yield (
-            sequence(*unit["places"][-1]),
-            functools.partial(_run, track, chains, unit, plugins),
-        )
+    for unit in read_told(described):
+        track = told["tracks"][unit.track]
+        yield unit.seq, functools.partial(_run, track, chains, unit, plugins)
+
+
+def told_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Buffer]:
+    """Give what the rows of a task tell it of its units."""
+    for batch in batches:
+        yield from (told.as_buffer() for told in batch.column("told"))
 
 
 def _run(
-    track: Mapping[str, Any], chains: Sequence[Chain], described: Mapping[str, Any], plugins: bytes
+    track: Mapping[str, Any], chains: Sequence[Chain], unit: ToldUnit, plugins: bytes
 ) -> ProcessingUnit:
-    return _run_steps(track["steps"], chains, described, _read(track, described, plugins))
+    return _run_steps(track["steps"], chains, unit, _read(track, unit, plugins))
 
 
 @functools.lru_cache(maxsize=64)
@@ -92,9 +95,9 @@ def _schema(text: str) -> TableSchema:
     return TableSchema.from_json(json.loads(text))
 
 
-def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes) -> ProcessingUnit:
+def _read(track: Mapping[str, Any], described: ToldUnit, plugins: bytes) -> ProcessingUnit:
     """Read a unit and run the first stage of its symbol, which its errors name."""
-    symbol, ordinal = described["places"][0]
+    symbol, ordinal = described.places[0]
     try:
         segments = _segments(track["address"], track["schema"], track["column_ids"])
         schema = _schema(track["read_schema"])
@@ -103,8 +106,7 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
             if track["chain"] is None
             else chain_from_text(track["chain"], plugins)
         )
-        sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
-        planned = described["planned"]
+        sources, planned = described.pieces, described.planned
         if sources and all(count == 1 for count in planned):
             unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
         else:
@@ -122,11 +124,11 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
 def _run_steps(
     steps: Sequence[Step],
     chains: Sequence[Chain],
-    described: Mapping[str, Any],
+    described: ToldUnit,
     unit: ProcessingUnit,
 ) -> ProcessingUnit:
-    cuts, places = iter(described["cuts"]), iter(described["places"][1:])
-    carries = iter(described["carries"])
+    cuts, places = iter(described.cuts), iter(described.places[1:])
+    carries = iter(described.carries)
     following = iter(steps)
     for step in following:
         if isinstance(step, int):
@@ -139,8 +141,7 @@ def _run_steps(
         elif step == SUMMARY:
             unit = chains[_number(next(following))].summary(unit)
         else:
-            before, after = map(base64.b64decode, next(carries))
-            unit = chains[_number(next(following))].run_carried(unit, (before, after))
+            unit = chains[_number(next(following))].run_carried(unit, next(carries))
     return unit
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.values import with_used_entries
 from tessel.errors import SparkError
@@ -27,6 +29,7 @@ __all__ = [
     "read_parts",
     "received",
     "sequence",
+    "sequences",
     "wire_batch",
     "wire_rows",
 ]
@@ -89,6 +92,13 @@ def sequence(symbol: int, unit: int) -> int:
             hint=f"at most {1 << _SYMBOL_BITS} symbols and {1 << _UNIT_BITS} units a query",
         )
     return (symbol << (_UNIT_BITS + _PIECE_BITS)) | (unit << _PIECE_BITS)
+
+
+def sequences(symbols: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return :func:`sequence` of many units."""
+    if len(units):
+        sequence(int(symbols.max()), int(units.max()))
+    return (symbols << (_UNIT_BITS + _PIECE_BITS)) | (units << _PIECE_BITS)
 
 
 def wire_rows(

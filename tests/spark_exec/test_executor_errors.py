@@ -29,7 +29,7 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
-from tessel.spark_exec.tasks import facts_task, marker_task, reduce_task, route_task, source_task
+from tessel.spark_exec.tasks import facts_task, reduce_task, route_task, source_task
 from tessel.spark_exec.wire import WireRow, received, sequence, wire_batch
 from tessel.testing.parity import Failure, assert_same, outcome
 from tests.spark_exec.queries import BreakPromise, RaiseAt
@@ -267,6 +267,5 @@ def test_damage_on_the_wire_is_told_as_what_it_is() -> None:
 
 
 def test_a_task_of_no_partition_sends_nothing() -> None:
-    empty = [pa.record_batch({"id": pa.array([], pa.int64())})]
-    assert list(source_task('{"tracks": [], "chains": []}', [], b"", 1)(iter(empty))) == []
-    assert list(marker_task([0])(iter(empty))) == []
+    empty = [pa.record_batch({"told": pa.array([], pa.binary())})]
+    assert list(source_task('{"tracks": [], "chains": []}', b"", 1)(iter(empty))) == []

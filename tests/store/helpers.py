@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.expression.schema import TableSchema
-from tessel.store import PieceSource, SegmentIndex, SegmentSource, SymbolView
+from tessel.store import SegmentIndex, SegmentSource, SymbolView
 from tessel.store.history import open_store
 from tessel.store.manifest import Extent, Manifest
+from tessel.store.manifest.piece import pieces_of
 from tessel.store.objects import MemoryObjects
 from tessel.testing.tables import bits
 
@@ -23,6 +25,8 @@ def new_place(uri: str) -> MemoryObjects:
 
 def load(index: SegmentIndex, source: SegmentSource) -> pa.Table:
     """Return all rows and columns that an index selects, put together piece by piece."""
+    sent = pieces_of(index.source_columns(np.arange(len(index))))
+    assert sent == [index.source(position) for position in range(len(index))]
     strips: list[pa.Table] = []
     names = index.schema.names
     for number in range(index.slices):
@@ -30,7 +34,7 @@ def load(index: SegmentIndex, source: SegmentSource) -> pa.Table:
         rows = int(index.slice_row_end[number] - index.slice_row_start[number])
         for position in range(len(index)):
             if index.slice_number[position] == number:
-                piece = PieceSource.from_json(index.source(position).to_json())
+                piece = index.source(position)
                 part = source.load(piece)
                 assert part.num_rows == rows == len(piece.row_range)
                 columns |= dict(zip(part.column_names, part.columns, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from tessel.ecs.components import SegmentKey
 from tessel.errors import InvalidInputError, PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.store import PieceSource, Repository, SegmentIndex, SegmentSource
+from tessel.store import Repository, SegmentIndex, SegmentSource
 from tessel.store.manifest import Manifest, build_manifest
+from tessel.store.manifest.piece import PIECES, pieces_of
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import WrittenSegment, WrittenSlice
@@ -124,29 +124,26 @@ def test_misuse_is_refused() -> None:
 
 # --- pieces ---------------------------------------------------------------------------------------
 
-_BROKEN: dict[str, Any] = {
-    "key": {"object": "../x", "offset": 0, "length": 1, "checksum": 0, "metadata_start": 0},
-    "row_start": -1,
-    "row_stop": True,
-    "segment_row_start": 1.5,
-    "columns": "ab",
-    "column_ids": [0],
-    "absent": [1],
-    "col_range": [1],
-    "time_range": [1, 2**63],
+_BROKEN: dict[str, pa.Array] = {
+    "object": pa.nulls(1, pa.binary(16)),
+    "offset": pa.array([-1]),
+    "length": pa.array([None], pa.int64()),
+    "metadata_start": pa.array([1 << 40]),
+    "row_start": pa.array([ROWS + 1]),
+    "first_time": pa.array([3], pa.int32()),
+    "shape": pa.array(["no json"]).dictionary_encode(),
 }
+_SHAPES = ['["ab", [0], []]', '[["a"], [0, 1], []]', '[["a"], [true], []]', "[1, [], []]", "[]"]
 
 
-@pytest.mark.parametrize("field", _BROKEN)
-def test_a_broken_piece_is_refused(field: str) -> None:
-    data = json.loads(json.dumps(VIEW.index().source(0).to_json()))
-    assert PieceSource.from_json(data) == VIEW.index().source(0)
+@pytest.mark.parametrize("field", [*_BROKEN, *_SHAPES])
+def test_broken_pieces_are_refused(field: str) -> None:
+    sent = VIEW.index().source_columns(np.array([0]))
+    columns = dict(zip(PIECES.names, sent.flatten(), strict=True))
+    shape = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), [field])
+    broken = {field: _BROKEN[field]} if field in _BROKEN else {"shape": shape}
     with pytest.raises(PlanFormatError):
-        PieceSource.from_json(data | {field: _BROKEN[field]})
-    with pytest.raises(PlanFormatError):
-        PieceSource.from_json({name: data[name] for name in data if name != field})
-    with pytest.raises(PlanFormatError):
-        PieceSource.from_json(data | {"more": 1})
+        pieces_of(pa.StructArray.from_arrays(list((columns | broken).values()), PIECES.names))
 
 
 def test_a_piece_of_another_symbol_is_refused() -> None:

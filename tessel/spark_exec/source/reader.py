@@ -30,7 +30,7 @@ from tessel.options import options as process_options
 from tessel.pipeline.executor import LocalExecutor
 from tessel.pipeline.plan import Plan, SourcePlan, Stage
 from tessel.pipeline.planner.planner import plan_query, query_schema
-from tessel.spark_exec.flows import NarrowFlow, UnitTask
+from tessel.spark_exec.flows import NarrowFlow
 from tessel.spark_exec.source.options import ReadOptions
 from tessel.spark_exec.source.rows import row_batches
 from tessel.spark_exec.source.types import spark_schema, wire_schema
@@ -148,7 +148,7 @@ class _UnitsReader(_Reader):
     def __init__(self, asked: ReadOptions, pin: Pin, schema: pa.Schema, flow: NarrowFlow) -> None:
         super().__init__(asked, pin, schema)
         self._head = flow.head()
-        self._partitions = [flow.described(units) for units in _by_bytes(flow)]
+        self._partitions = flow.described(_tasks(flow))
 
     def partitions(self) -> list[InputPartition]:
         """Return what each task is told; the reader itself goes to all of them without it."""
@@ -180,19 +180,9 @@ def _needs_no_exchange(stage: Stage) -> bool:
     return stage.carries is None and stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
 
 
-def _by_bytes(flow: NarrowFlow) -> Iterator[list[UnitTask]]:
-    """Give neighbouring units together, so that partitions have the order of the rows."""
-    wanted = min(max(flow.total_bytes // _USUAL_TASKS, _LEAST_TASK_BYTES), _MOST_TASK_BYTES)
-    waiting: list[UnitTask] = []
-    held = 0
-    for unit in flow.units:
-        waiting.append(unit)
-        held += unit.bytes
-        if held >= wanted:
-            yield waiting
-            waiting, held = [], 0
-    if waiting:
-        yield waiting
+def _tasks(flow: NarrowFlow) -> int:
+    size = min(max(flow.total_bytes // _USUAL_TASKS, _LEAST_TASK_BYTES), _MOST_TASK_BYTES)
+    return -(-flow.total_bytes // size) or 1
 
 
 def _query(asked: ReadOptions) -> SubQuery:

@@ -6,8 +6,7 @@ here, and each batch has exactly the declared types.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from tessel.spark_exec.chains import Given
 from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.source.types import as_declared, spark_schema, stored_schema, wire_schema
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.units import source_units
+from tessel.spark_exec.units import source_units, told_streams
 from tessel.spark_exec.wire import read_parts, received
 from tessel.store.frames import check_column_names
 
@@ -49,14 +48,12 @@ def row_batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield from as_declared(table, schema).to_batches(max_chunksize=BATCH_ROWS)
 
 
-def units_task(
-    head: str, partitions: Sequence[bytes], plugins: bytes, given: Given, declared: StructType
-) -> TaskFunction:
+def units_task(head: str, plugins: bytes, given: Given, declared: StructType) -> TaskFunction:
     """Return the task that reads units, runs their chains and gives their rows.
 
     Parameters
     ----------
-    head, partitions, plugins, given
+    head, plugins, given
         As for :func:`tessel.spark_exec.tasks.source_task`.
     declared
         The columns in Spark.
@@ -64,9 +61,8 @@ def units_task(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = wire_schema(declared)
-        numbers = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
-        for number in numbers:
-            for _, unit in source_units(head, partitions[number], plugins, given):
+        for stream in told_streams(batches):
+            for _, unit in source_units(head, stream, plugins, given):
                 yield from row_batches(unit().table, schema)
 
     return run

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
@@ -237,6 +238,10 @@ class SegmentIndex:
                 f"no segment {position} in an index of {len(self)} segments", position=position
             )
         return self._sources.at(self, position)
+
+    def source_columns(self, positions: Integers) -> pa.Array:
+        """Return where segments at positions of this index are found, as the type ``PIECES``."""
+        return self._sources.columns(self, positions)
 
     @cached
     def _sources(self) -> PieceSources:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +19,7 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
-from tessel.store.names import segment_id
+from tessel.store.names import segment_name
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.reader import SegmentReader
 
@@ -25,16 +27,22 @@ if TYPE_CHECKING:
     from tessel.store.segment.fetch import Wanted
     from tessel.store.segment.lazy_rows import LazyRows
 
-__all__ = ["PieceSource", "SegmentSource"]
+__all__ = ["PIECES", "PieceSource", "SegmentSource", "pieces_of"]
 
-_KEY_FIELDS = {"object", "offset", "length", "checksum", "metadata_start"}
-_FIELDS = {
-    "key", "row_start", "row_stop", "segment_row_start", "columns", "column_ids", "absent",
-    "col_range", "time_range",
-}  # fmt: skip
+PIECES: pa.DataType = pa.struct(
+    [("object", pa.binary(16))]
+    + [
+        (name, pa.int64())
+        for name in (
+            "offset", "length", "checksum", "metadata_start", "row_start", "row_stop",
+            "segment_row_start", "column_start", "column_end", "first_time", "last_time",
+        )
+    ]
+    + [("shape", pa.dictionary(pa.int32(), pa.string()))]
+)  # fmt: skip
+"""Pieces as columns, in which they travel: what they hold in common is their ``shape``, as JSON."""
+_TIMES = ("first_time", "last_time")
 _Column = TypeVar("_Column", pa.Array, pa.ChunkedArray)
-_LARGEST = 2**63 - 1
-_LEAST = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,77 +82,73 @@ class PieceSource:
         """The rows of the symbol that the piece holds."""
         return RowRange(self.row_start, self.row_stop)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the piece as plain data."""
-        times = self.time_range
-        return {
-            "key": {
-                "object": self.key.object,
-                "offset": self.key.offset,
-                "length": self.key.length,
-                "checksum": self.key.checksum,
-                "metadata_start": self.key.metadata_start,
-            },
-            "row_start": self.row_start,
-            "row_stop": self.row_stop,
-            "segment_row_start": self.segment_row_start,
-            "columns": list(self.columns),
-            "column_ids": list(self.column_ids),
-            "absent": list(self.absent),
-            "col_range": [self.col_range.start, self.col_range.end],
-            "time_range": None if times is None else [times.first, times.last],
-        }
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PieceSource:
-        """Rebuild a piece from its plain data; raises ``PlanFormatError`` on anything else."""
-        if not isinstance(data, Mapping) or set(data) != _FIELDS:
-            raise _format_error("its fields are not those of a piece")
-        key = data["key"]
-        if not isinstance(key, Mapping) or set(key) != _KEY_FIELDS:
-            raise _format_error("its key is not one")
-        if not isinstance(key["object"], str) or segment_id(key["object"]) is None:
-            raise _format_error(f"{key['object']!r} names no segment")
-        row_start, row_stop = _integers([data["row_start"], data["row_stop"]], 2)
-        columns, absent = _names(data["columns"]), _names(data["absent"])
-        ids = _integers(data["column_ids"], len(columns))
-        times = data["time_range"]
+def pieces_of(sent: pa.Array) -> list[PieceSource]:
+    """Return pieces that were sent as columns, of type :data:`PIECES`, to another process.
+
+    Raises
+    ------
+    PlanFormatError
+        For columns that are not those of pieces.
+    """
+    if not sent.type.equals(PIECES) or sent.null_count:
+        raise _format_error(f"its columns are {sent.type}")
+    found = dict(zip(PIECES.names, sent.flatten(), strict=True))
+    for name, values in found.items():
+        if name in _TIMES:
+            continue  # of any sign; none without an index
+        if values.null_count:
+            raise _format_error(f"it lacks {name}")
+        if pa.types.is_integer(values.type) and min(values.to_pylist(), default=0) < 0:
+            raise _format_error(f"its {name} is below 0")
+    shapes = [_shape(text) for text in found["shape"].dictionary.to_pylist()]
+    numbers = found["shape"].indices.to_pylist()
+    pieces = []
+    for (identifier, offset, length, checksum, metadata_start, *rest), number in zip(
+        zip(*(found[name].to_pylist() for name in PIECES.names[:-1]), strict=True),
+        numbers,
+        strict=True,
+    ):
+        row_start, row_stop, segment_row_start, low, high, first, last = rest
+        columns, ids, absent = shapes[number]
         if row_stop < row_start:
             raise _format_error(f"its rows end at {row_stop}, before they begin at {row_start}")
-        offset, length, checksum = _integers([key["offset"], key["length"], key["checksum"]], 3)
-        metadata_start = key["metadata_start"]
-        if metadata_start is not None:
-            (metadata_start,) = _integers([metadata_start], 1)
-            if metadata_start >= length:
-                raise _format_error(f"no metadata begin at {metadata_start} of {length} bytes")
-        (segment_row_start,) = _integers([data["segment_row_start"]], 1)
-        return cls(
-            key=SegmentKey(key["object"], offset, length, checksum, metadata_start),
-            row_start=row_start,
-            row_stop=row_stop,
-            segment_row_start=segment_row_start,
-            columns=columns,
-            column_ids=ids,
-            absent=absent,
-            col_range=ColRange(*_integers(data["col_range"], 2)),
-            time_range=None if times is None else TimeRange(*_integers(times, 2, least=_LEAST)),
+        if metadata_start >= length:
+            raise _format_error(f"no metadata begin at {metadata_start} of {length} bytes")
+        pieces.append(
+            PieceSource(
+                SegmentKey(segment_name(identifier), offset, length, checksum, metadata_start),
+                row_start,
+                row_stop,
+                segment_row_start,
+                columns,
+                ids,
+                absent,
+                ColRange(low, high),
+                None if first is None or last is None else TimeRange(first, last),
+            )
         )
+    return pieces
 
 
-def _integers(values: Any, count: int, *, least: int = 0) -> tuple[int, ...]:
-    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != count:
-        raise _format_error(f"{values!r} is no list of {count} numbers")
-    for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
-            raise _format_error(f"{value!r} is no number from {least} on")
-    return tuple(values)
+@functools.lru_cache(maxsize=256)
+def _shape(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+    """Return columns, their ids and the absent columns, which many pieces have in common."""
+    try:
+        columns, ids, absent = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise _format_error(f"{text!r} names no columns") from error
+    if not isinstance(ids, list) or not all(type(each) is int and each >= 0 for each in ids):
+        raise _format_error(f"{ids!r} are no ids of columns")
+    names = _names(columns)
+    if len(ids) != len(names):
+        raise _format_error(f"{len(ids)} ids for {len(names)} columns")
+    return names, tuple(ids), _names(absent)
 
 
 def _names(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, Sequence) or isinstance(values, str):
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise _format_error(f"{values!r} is no list of names")
-    if not all(isinstance(value, str) for value in values):
-        raise _format_error(f"{values!r} holds something other than names")
     return tuple(values)
 
 

@@ -1,4 +1,6 @@
-"""Where the segments of an index are found, one by one: Python objects for those that are read.
+"""Where the segments of an index are found: Python objects for those that are read, or columns.
+
+Columns are for other processes, which make objects of their share.
 
 A :class:`~tessel.store.manifest.index.SegmentIndex` enters here. Queries that are run again share
 an index, and so what was made of it.
@@ -6,13 +8,15 @@ an index, and so what was made of it.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from tessel.ecs.components import ColRange, SegmentKey, TimeRange
-from tessel.store.manifest.piece import PieceSource
-from tessel.store.manifest.table import SegmentTable
+from tessel.store.manifest.piece import PIECES, PieceSource
+from tessel.store.manifest.table import Integers, SegmentTable
 from tessel.store.names import segment_name
 
 if TYPE_CHECKING:
@@ -48,6 +52,53 @@ class PieceSources:
             if len(self._made) < _MOST_MEMOS:
                 self._made[position] = found
         return found
+
+    def columns(self, index: SegmentIndex, positions: Integers) -> pa.Array:
+        """Return where segments at some positions of the index are found, as ``PIECES``."""
+        table, at = self._table, index.position[positions]
+        times = [
+            pa.nulls(len(at), pa.int64()) if bound is None else pa.array(bound[positions])
+            for bound in (index.first_time, index.last_time)
+        ]
+        stored = [table.offset, table.length, table.checksum, table.metadata_start]
+        wanted = [index.row_start, index.row_end, index.segment_row_start]
+        wanted += [index.column_start, index.column_end]
+        numbers, firsts = self._shapes(index, positions)
+        shapes = [
+            json.dumps([piece.columns, piece.column_ids, piece.absent], separators=(",", ":"))
+            for piece in (self._source(index, int(positions[first])) for first in firsts)
+        ]
+        columns = [
+            table.object.take(pa.array(at)).cast(pa.binary(16)),
+            *(pa.array(each[at]) for each in stored),
+            *(pa.array(each[positions]) for each in wanted),
+            *times,
+            pa.DictionaryArray.from_arrays(numbers, pa.array(shapes, pa.string())),
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(PIECES))
+
+    def _shapes(self, index: SegmentIndex, positions: Integers) -> tuple[pa.Array, Integers]:
+        """Return a number of each piece, the same for the same columns, and one piece of each.
+
+        The columns of a piece follow from the column range of its segment, and, for the first piece
+        of its rows, from those of all segments of the rows.
+        """
+        table, at, numbers = self._table, index.position[positions], index.slice_number
+        own, own_of = np.unique(table.slice_of[at], return_inverse=True)
+        first, stop = np.searchsorted(table.slice_of, [own, own + 1])
+        kinds = np.zeros(len(own), np.int64)  # of rows: the ranges of their segments so far
+        for step in range((stop - first).max(initial=0)):
+            each = np.minimum(first + step, len(table) - 1)
+            kinds = _numbered(kinds, np.where(first + step < stop, self._ranges(each), 0))
+        leads = (positions == 0) | (numbers[positions - 1] != numbers[positions])
+        found = _numbered(self._ranges(at), np.where(leads, kinds[own_of] + 1, 0))
+        _, firsts = np.unique(found, return_index=True)
+        return pa.array(found.astype(np.int32)), firsts
+
+    def _ranges(self, at: Integers) -> Integers:
+        """Return the column ranges of segments as one number each, none of them 0."""
+        table = self._table
+        return _numbered(table.column_from[at], table.column_to[at]) + 1
 
     def _source(self, index: SegmentIndex, position: int) -> PieceSource:
         table = self._table
@@ -94,3 +145,12 @@ class PieceSources:
                 ).any()
             )
         return self._holders[pattern]
+
+
+def _numbered(one: Integers, other: Integers) -> Integers:
+    """Return a number for each pair, from 0 on."""
+    paired = one * (other.max(initial=0) + 1) + other
+    if len(paired) and (paired == paired[0]).all():
+        return np.zeros(len(paired), np.int64)
+    numbers: Integers = np.unique(paired, return_inverse=True)[1]
+    return numbers

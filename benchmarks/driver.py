@@ -1,0 +1,115 @@
+"""Measure what the driver of a Spark job spends: ``python -m benchmarks.driver``.
+
+    python -m benchmarks.driver                    # 10⁵ and 10⁶ segments, and many partial states
+    python -m benchmarks.driver --smoke            # little of it, answers only
+
+* plans: processor time and anonymous memory of this process from the query to the job, and the
+  bytes of the functions that go to every task; real manifests of segments that nobody can read;
+* partials: processor time of this process for a few groups over many segments, beside the same on
+  threads. Answers are compared first.
+
+Prints tables and one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import tempfile
+import time
+
+import numpy as np
+import pyarrow as pa
+
+import tessel as ts
+from benchmarks.commits.simulated import simulate
+from benchmarks.measure import PeakMemory, processor_seconds
+from tessel.spark_exec import SparkExecutor, spark_session
+from tessel.spark_exec.jobs import Jobs
+from tessel.testing.parity import assert_same
+
+SECONDS_A_SEGMENT, CLOSURE_BYTES, MEMORY_BYTES = 5e-6, 200_000, 200_000_000
+Q = ts.QueryBuilder()
+_SMALL_SEGMENT_ROWS = 100
+
+
+def plans(segments: int) -> dict[str, object]:
+    """Return what a filter over so many segments costs until its job could begin."""
+    from pyspark.cloudpickle import dumps
+
+    closures: list[int] = []
+
+    class Noting(Jobs):
+        def mapped(self, frame, task, *schema):  # type: ignore[no-untyped-def]
+            closures.append(len(dumps(task)))
+            return super().mapped(frame, task, *schema)
+
+    executor = SparkExecutor(spark_session())
+    with tempfile.TemporaryDirectory() as folder:
+        simulate(ts.open(folder), "s", segments)
+        store = ts.open(folder)
+        began = time.process_time()
+        with PeakMemory() as memory, Noting(spark_session()) as jobs:
+            before = memory.peak or 0
+            plan = store.scan("s").filter("t % 7 != 3").plan(slots=executor.slots)
+            planned = time.process_time() - began
+            runner, flow = executor._walked(plan, jobs)
+            runner.frame(flow)  # type: ignore[arg-type]
+            took = time.process_time() - began
+    used = (memory.peak or 0) - before
+    return {
+        "segments": segments,
+        "plan_s": round(planned, 2),
+        "job_s": round(took, 2),
+        "closure": max(closures),
+        "memory": used,
+        "reached": took <= segments * SECONDS_A_SEGMENT
+        and max(closures) <= CLOSURE_BYTES
+        and used <= MEMORY_BYTES,
+    }
+
+
+def partials(segments: int, repeats: int) -> dict[str, object]:
+    """Return what seven groups over so many small segments cost here, on Spark and on threads."""
+    executor = SparkExecutor(spark_session())
+    rows = segments * _SMALL_SEGMENT_ROWS
+    random = np.random.default_rng(0)
+    table = pa.table(
+        {"t": np.arange(rows), "k": np.arange(rows) % 7, "v": random.normal(size=rows)}
+    )
+    query = Q.groupby("k").agg(s="sum(v)", m="mean(v)", f="first(v)", n="size")
+    with tempfile.TemporaryDirectory() as folder:
+        store = ts.open(folder)
+        with ts.options(segment_rows=_SMALL_SEGMENT_ROWS, fsync=False):
+            store.write("x", table, index="t")
+        here = functools.partial(store.read, "x", query=query)
+        there = functools.partial(store.read, "x", query=query, executor=executor)
+        assert_same(here().to_arrow(), there().to_arrow())
+        spark, threads = (processor_seconds(each, repeats) for each in (there, here))
+    return {"segments": segments, "spark_s": round(spark, 3), "threads_s": round(threads, 3)}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--smoke", action="store_true")
+    given = parser.parse_args()
+    spark_session("local[2]")
+    sizes, small, repeats = ((100,), 10, 1) if given.smoke else ((100_000, 1_000_000), 1_000, 3)
+    plans(sizes[0] // 100)  # what is imported late
+    planned = [plans(size) for size in sizes]
+    print(f"{'segments':>10}{'plan s':>8}{'job s':>8}{'closure':>10}{'MB':>6}")
+    for line in planned:
+        print(
+            f"{line['segments']:>10,}{line['plan_s']:>8}{line['job_s']:>8}{line['closure']:>10,}"
+            f"{line['memory'] // 1_000_000:>6}",  # type: ignore[operator]
+            "" if line["reached"] else "missed",
+        )
+    grouped = partials(small, repeats)
+    print("{segments:,} partials: {spark_s} s, on threads {threads_s} s".format(**grouped))
+    print(json.dumps({"plans": planned, "partials": grouped}))
+
+
+if __name__ == "__main__":
+    main()
