@@ -366,6 +366,12 @@ class MergeAggregation(LoweredClause):
             tables = self._named(merging(parts, shape, workspace))
             yield from units_of_tables(tables, self.index, workspace)
 
+    def combined(self, units: Sequence[ProcessingUnit]) -> ProcessingUnit:
+        """Merge the partials of some units, which stay partials."""
+        shape = GroupShape(self.keys, self.aggregates, self.source)
+        parts = [part for unit in units for part in groups_of(unit, shape)]
+        return ReducedUnit.of(units[0], units[0].schema, [joined_groups(parts).compacted()])
+
     def _together(
         self, parts: Iterable[PartialGroups], shape: GroupShape, workspace: Workspace
     ) -> Iterator[pa.Table]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Broadcasts",
     "Carries",
+    "Combines",
     "Consumes",
     "DynamicFilter",
     "Expands",
@@ -126,6 +127,17 @@ class Consumes(Protocol):
 
         ``schema`` is the schema of the input, known also where no unit arrives.
         """
+
+
+@runtime_checkable
+class Combines(Protocol):
+    """A clause over everything that can combine units before all are there.
+
+    Without it, an executor of several processes brings each unit to the one that runs the clause.
+    """
+
+    def combined(self, units: Sequence[ProcessingUnit]) -> ProcessingUnit:
+        """Return one unit that means the same to the clause as units that follow one another."""
 
 
 @runtime_checkable

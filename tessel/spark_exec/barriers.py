@@ -103,7 +103,7 @@ class Barriers:
             return DriverFlow(run_stages([here], iter(())))
         clause = stage.clauses[0]
         if clause.structure.reduced:
-            return DriverFlow(run_stages([here], self._runner.units(flow)))
+            return DriverFlow(run_stages([here], self._runner.units(flow.for_merging(here))))
         if isinstance(clause, Limits):
             return self._limited(flow, clause, stage)
         if clause.restructures:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tessel.clauses.base import Clause
+from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.lazy import dataclass
@@ -114,12 +115,15 @@ class NarrowFlow:
         Where the store is: JSON of ``address_of``.
     given
         Tables that clauses of the chains are given.
+    combined
+        The chain, as JSON, of a clause that combines the units of a task; None where they stay.
     """
 
     tracks: tuple[Track, ...]
     chains: tuple[str, ...]
     address: str
     given: Given = NOTHING_GIVEN
+    combined: str | None = None
 
     @classmethod
     def from_source(cls, source: SourcePlan, first: Stage | None, address: str) -> NarrowFlow:
@@ -203,6 +207,13 @@ class NarrowFlow:
             tracks.append(dataclasses.replace(track, units=units))
             start, stop = start - len(track.units), stop - len(track.units)
         return dataclasses.replace(self, tracks=tuple(tracks))
+
+    def for_merging(self, stage: Stage) -> NarrowFlow:
+        """Return the flow for a stage that merges all units: a task combines its own, if it can."""
+        if not isinstance(stage.clauses[0], Combines):
+            return self
+        alone = Stage(stage.clauses[:1], stage.schemas[:2])
+        return dataclasses.replace(self, combined=chain_text(alone))
 
     @staticmethod
     def side_by_side(flows: Sequence[NarrowFlow]) -> NarrowFlow:
@@ -327,6 +338,10 @@ class FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
         return self._with_step(dict(cuts))
 
+    def for_merging(self, stage: Stage) -> FrameFlow:
+        """Return the flow: a task has units of all places, which are merged in their order."""
+        return self
+
     def _with_step(self, step: ReduceStep) -> FrameFlow:
         return dataclasses.replace(self, steps=(*self.steps, step))
 
@@ -367,6 +382,10 @@ class UnionFlow:
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> UnionFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
         return UnionFlow(tuple(part.cut(cuts) for part in self.parts))
+
+    def for_merging(self, stage: Stage) -> UnionFlow:
+        """Return the flow for a stage that merges all units; a task may combine its own."""
+        return UnionFlow(tuple(part.for_merging(stage) for part in self.parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,7 @@ class FlowRunner:
                 flow.given,
             )
             return self._jobs.mapped(flow.frame, task)
-        task = source_task(flow.head(), self._plugins, self._blob_bytes, flow.given)
+        task = source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
         return self._jobs.mapped(self._told(flow), task)
 
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.stage import without_segments
@@ -79,6 +80,7 @@ def source_task(
     plugins: bytes,
     blob_bytes: int,
     given: Given = NOTHING_GIVEN,
+    combined: str | None = None,
 ) -> TaskFunction:
     """Return the task that reads units and runs their chains.
 
@@ -94,11 +96,19 @@ def source_task(
         Aimed-for bound of what travels in one row.
     given
         Tables that clauses of the chains are given.
+    combined
+        The chain, as JSON, of a clause that combines units that follow one another.
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        for stream in told_streams(batches):
-            for seq, run in source_units(head, stream, plugins, given):
+        streams = told_streams(batches)
+        runs = (each for told in streams for each in source_units(head, told, plugins, given))
+        if combined is not None:
+            (clause,) = chain_from_text(combined, plugins).clauses
+            assert isinstance(clause, Combines)
+            yield from _combined(runs, clause, blob_bytes)
+        else:
+            for seq, run in runs:
 
                 def work(seq: int = seq, run: UnitRun = run) -> list[WireRow]:
                     return unit_rows(run(), seq, blob_bytes)
@@ -106,6 +116,33 @@ def source_task(
                 yield _guarded(work, seq, 0)
 
     return _typed(lambda batches: _packed(units(batches)))
+
+
+def _combined(
+    runs: Iterable[tuple[int, UnitRun]], clause: Combines, blob_bytes: int
+) -> Iterator[list[WireRow]]:
+    """Combine units while they become fewer bytes by it; the first error is all that is sent."""
+    held: list[ProcessingUnit] = []
+    first = size = 0
+
+    def sent() -> list[WireRow]:
+        return unit_rows(clause.combined(held), first, blob_bytes) if held else []
+
+    for seq, run in runs:
+        try:
+            held.append(run())
+            first = seq if len(held) == 1 else first
+            size += held[-1].nbytes
+            if size > blob_bytes:
+                held = [clause.combined(held)]
+                size = held[0].nbytes
+        except Exception as error:
+            yield [error_row(error, seq=seq, bucket=0)]
+            return  # nothing is made of units with holes, and this is the earliest error here
+        if size * 2 > blob_bytes and len(held) == 1:
+            yield _guarded(sent, first, 0)
+            held, size = [], 0
+    yield _guarded(sent, first, 0)
 
 
 # --- units from wire rows -------------------------------------------------------------------------

@@ -58,6 +58,11 @@ class ReducedUnit(ProcessingUnit):
         return sum(each.num_rows for each in self.groups)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the states; no table is made for it."""
+        return sum(each.nbytes for each in self.groups)
+
+    @property
     def attached(self) -> tuple[object, ...]:
         """All components that are attached to rows of the unit; no table is made for it."""
         return self._place.components
