@@ -136,7 +136,13 @@ def function(
 def _library() -> ctypes.CDLL:
     path = library_path()
     try:
-        return ctypes.CDLL(str(path))
+        if path.exists():
+            return ctypes.CDLL(str(path))
+        from importlib import resources
+
+        # In an archive, as workers of Spark have the package: the loader needs a file.
+        with resources.as_file(resources.files("tessel.kernels") / path.name) as found:
+            return ctypes.CDLL(str(found))
     except OSError as error:
         raise ImportError(
             f"the machine code of the kernels, {path.name}, is not installed for {sys.platform} on "

@@ -4,7 +4,8 @@ Importing this imports no pyspark; that happens when a session is asked for. Mod
 ``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
 ``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
 ``errors_wire``, ``parts`` and ``plugins`` (what travels), ``tasks``, ``flows``, ``jobs`` and
-``executor`` (the jobs), ``source`` (data into Spark and out of it), ``doctor`` (does it work here).
+``executor`` (the jobs), ``source`` (data into Spark and out of it), ``submission`` (the package as
+a file, spark-submit), ``doctor`` (does it work here).
 """
 
 from tessel.spark_exec.aot import Warmup, warmup
@@ -19,6 +20,7 @@ from tessel.spark_exec.runtime import (
     stop_session,
 )
 from tessel.spark_exec.source import register_source
+from tessel.spark_exec.submission import package_archive, spark_submit
 
 __all__ = [
     "Diagnosis",
@@ -32,8 +34,10 @@ __all__ = [
     "is_own_session",
     "java_candidates",
     "local_session",
+    "package_archive",
     "register_source",
     "spark_session",
+    "spark_submit",
     "stop_session",
     "warmup",
 ]

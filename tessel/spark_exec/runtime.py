@@ -172,6 +172,10 @@ def active_session() -> SparkSession | None:
 
 
 def _users_session() -> SparkSession | None:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.getOrCreate()  # in the JVM that spark-submit started
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.errors import PySparkException

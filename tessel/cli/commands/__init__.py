@@ -9,6 +9,7 @@ from __future__ import annotations
 import typer
 
 from tessel.cli.commands import branch, spark, tag
+from tessel.cli.commands.check import check
 from tessel.cli.commands.compact import compact
 from tessel.cli.commands.demo import demo
 from tessel.cli.commands.diff import diff
@@ -22,6 +23,7 @@ from tessel.cli.commands.ls import ls
 from tessel.cli.commands.query import query
 from tessel.cli.commands.revert import revert
 from tessel.cli.commands.show import show
+from tessel.cli.commands.submit import submit
 from tessel.cli.commands.version import version
 from tessel.cli.commands.versions import versions
 
@@ -32,7 +34,7 @@ def register_all(app: typer.Typer) -> None:
     """Add every command to the application, in the order in which help lists them."""
     app.command()(demo)
     app.command("import")(import_files)
-    for looking in (ls, show, versions, log, query, explain, diff, revert):
+    for looking in (ls, show, versions, log, query, explain, submit, check, diff, revert):
         app.command()(looking)
     for group in (branch.group, tag.group):
         app.add_typer(group)

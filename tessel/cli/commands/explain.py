@@ -8,10 +8,14 @@ import typer
 
 from tessel.cli.arguments import (
     AsOf,
+    Conf,
+    Engine,
     Form,
+    Master,
     PlanText,
     StoreUri,
     Symbol,
+    executor_of,
     open_existing,
     read_plan,
     version_of,
@@ -32,13 +36,21 @@ def explain(
     analyze: Annotated[
         bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
     ] = False,
+    engine: Engine = None,
+    master: Master = None,
+    conf: Conf = None,
     output: Form = OutputFormat.TABLE,
 ) -> None:
     """Say what a query would read, and the reason for each segment that it would not."""
     import json
 
     explanation = open_existing(store).explain(
-        symbol, read_plan(plan), as_of=version_of(as_of), pages=pages, analyze=analyze
+        symbol,
+        read_plan(plan),
+        as_of=version_of(as_of),
+        pages=pages,
+        analyze=analyze,
+        executor=executor_of(engine, master, conf),
     )
     data = json.loads(explanation.render("json"))
     make_output(output).document(str(explanation), data)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tessel.cli.arguments import (
     AsOf,
+    Conf,
     Engine,
-    EngineName,
     Form,
+    Master,
     PlanText,
     StoreUri,
     Symbol,
+    executor_of,
     open_existing,
     read_plan,
     version_of,
@@ -24,12 +26,13 @@ def query(
     plan: PlanText,
     store: StoreUri,
     as_of: AsOf = None,
-    engine: Engine = EngineName.LOCAL,
+    engine: Engine = None,
+    master: Master = None,
+    conf: Conf = None,
     output: Form = OutputFormat.TABLE,
 ) -> None:
-    """Run a query: rows for which an expression is true, or a plan from a JSON file."""
+    """Run a query: rows for which an expression is true, or a plan from a JSON or YAML file."""
     printer = make_output(output)
-    result = open_existing(store).read(
-        symbol, query=read_plan(plan), as_of=version_of(as_of), executor=engine.value
-    )
+    lazy = open_existing(store).scan(symbol, as_of=version_of(as_of)).then(*read_plan(plan).clauses)
+    result = lazy.collect(executor=executor_of(engine, master, conf))
     printer.table(result.to_arrow())

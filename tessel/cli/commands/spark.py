@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tessel.cli.arguments import Form
+from tessel.cli.arguments import Form, Master
 from tessel.cli.output import OutputFormat, make_output
 
 if TYPE_CHECKING:
     from tessel.spark_exec import Diagnosis
 
 __all__ = ["group"]
-
-_Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        help="Where tasks run, such as local[2] or spark://host:7077.",
-        show_default="the option spark_master",
-    ),
-]
-
 
 group = typer.Typer(
     name="spark", no_args_is_help=True, help="Look at the Spark that queries would run on."
@@ -35,7 +25,7 @@ def spark() -> None:
 
 
 @group.command()
-def doctor(master: _Master = None, output: Form = OutputFormat.TABLE) -> None:
+def doctor(master: Master = None, output: Form = OutputFormat.TABLE) -> None:
     """Say which Java is used and why, and run one row through Spark."""
     from tessel.spark_exec import diagnose
 
