@@ -32,6 +32,7 @@ __getattr__ = names_from(
         "objects.credentials": "AzureCredentials CredentialsSource GoogleCredentials S3Credentials",
         "objects.open": "address_of open_address open_objects",
         "operations.incoming": "aligned",
+        "operations.write_ids": "StreamBatch",
         "repository": "Repository",
         "timeline": "AsOf",
         "transaction": "Transaction",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tessel.store.operations.compact import CompactReport
     from tessel.store.operations.finalize import Mode
     from tessel.store.operations.staged import StagedRows
+    from tessel.store.operations.write_ids import WriteId
     from tessel.store.transaction import Evolve, Isolation, Transaction
 
 __all__ = ["Bulk"]
@@ -100,7 +101,7 @@ class Bulk(Upkeep):
         create: bool = False,
         attempts: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
-        write_id: str | None = None,
+        write_id: WriteId | None = None,
     ) -> int:
         """Make what workers have staged rows of a symbol, once, in one commit.
 
@@ -134,6 +135,8 @@ class Bulk(Upkeep):
             A name of yours for the write. Where the symbol has it among the last 1,000 that had
             one, nothing is changed, and the version is returned that it became (the newest, where
             that one has expired). The metadata of the symbol tell of them, as ``tessel.writes``.
+            Or a batch of a stream, ``tessel.store.StreamBatch``: where it is the last one of the
+            stream that the symbol has, nothing is changed, and otherwise it must be the next one.
 
         Returns
         -------
@@ -145,8 +148,8 @@ class Bulk(Upkeep):
         InvalidInputError
             For what is no descriptor, or not one of this store and symbol; when an attempt was
             finalised before as part of another set; when what was staged has been collected;
-            when ``write_id`` was used for another number of rows; when a key is missing, or is
-            that of several rows.
+            when ``write_id`` was used for another number of rows, or is a batch that does not
+            follow the last one; when a key is missing, or is that of several rows.
         SchemaMismatchError
             When tasks staged different columns; names one of them.
         UnsortedIndexError

@@ -27,6 +27,7 @@ from tessel.store.operations.incoming import Evolve
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.upsert import upsert as upsert_rows
+from tessel.store.operations.write_ids import WriteId
 
 __all__ = ["Evolve", "Isolation", "Transaction"]
 
@@ -149,7 +150,7 @@ class Transaction:
         keys: Sequence[str] | None = None,
         create: bool = False,
         metadata: Mapping[str, Any] | None = None,
-        write_id: str | None = None,
+        write_id: WriteId | None = None,
         merged: Merged | None = None,
     ) -> None:
         """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.

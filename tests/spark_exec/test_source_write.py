@@ -219,10 +219,10 @@ def test_a_write_with_a_name_is_done_once(store: ts.Store, numbers: DataFrame) -
 
 def writer_of(store: ts.Store, frame: DataFrame, **options: Any) -> SymbolWriter:
     from tessel.spark_exec.source.options import WriteOptions
-    from tessel.spark_exec.source.writer import made_writer
+    from tessel.spark_exec.source.writer import SymbolWriter, made_writer
 
     asked = {"store": store.uri, "symbol": "x", **options}
-    return made_writer(WriteOptions.of(asked, overwrite=False), frame.schema)
+    return made_writer(WriteOptions.of(asked, overwrite=False), frame.schema, SymbolWriter)
 
 
 def batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:

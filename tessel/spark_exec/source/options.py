@@ -20,7 +20,7 @@ from tessel.lazy import dataclass
 from tessel.store.history.refs import MAIN
 from tessel.store.objects.cloud_place import CloudOptions
 from tessel.store.operations.finalize import Mode
-from tessel.store.operations.write_ids import check_write_id
+from tessel.store.operations.write_ids import StreamBatch, WriteId, check_write_id
 from tessel.store.repository import Repository
 
 __all__ = ["ReadOptions", "StorePlace", "WriteOptions"]
@@ -31,9 +31,13 @@ _SECRET = re.compile(
 _CLOUD = {field.name: str(field.type) for field in dataclasses.fields(CloudOptions)}
 _PLACE = ("store", "symbol", "branch", *_CLOUD)
 _READ = ("columns", "as_of", "query")
-_WRITE = ("index", "sort", "verb", "keys", "write_id")
+_WRITE = ("index", "sort", "verb", "keys")
 _VERBS: tuple[Mode, ...] = ("append", "update", "upsert")
 """What goes with Spark's mode append."""
+_STREAM_VERBS: tuple[Mode, ...] = ("append", "upsert")
+"""An update would take out rows of earlier batches, wherever the times of a batch lie."""
+_OF_SPARK = ("checkpointlocation", "queryname")
+"""Options of a stream for Spark, which passes them on as well."""
 
 _TRUTHS = {"true": True, "false": False}
 
@@ -151,7 +155,7 @@ class WriteOptions:
     keys
         For an upsert, the columns that tell one row from another.
     write_id
-        A name of the user's for the write, which is done once.
+        A name of the user's for the write, which is done once; of a stream, its batch 0.
     """
 
     place: StorePlace
@@ -159,11 +163,20 @@ class WriteOptions:
     index: str | None
     sort: bool
     keys: tuple[str, ...] | None
-    write_id: str | None
+    write_id: WriteId | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str], *, overwrite: bool) -> Self:
+    def of(cls, options: Mapping[str, str], *, overwrite: bool, stream: bool = False) -> Self:
         """Return what the options of a writer ask for.
+
+        Parameters
+        ----------
+        options
+            As Spark has them.
+        overwrite
+            Whether the symbol is written anew: Spark's mode overwrite, its output mode complete.
+        stream
+            Whether batches of a stream are written.
 
         Raises
         ------
@@ -173,8 +186,9 @@ class WriteOptions:
             For one that looks like a secret, has a value that cannot be, or does not go with
             another one.
         """
-        given = _checked(options, (*_PLACE, *_WRITE))
-        mode = _mode(given.get("verb"), overwrite=overwrite)
+        named = ("stream_id", "stream_restart") if stream else ("write_id",)
+        given = _checked(options, (*_PLACE, *_WRITE, *named), _OF_SPARK if stream else ())
+        mode = _mode(given.get("verb"), _STREAM_VERBS if stream else _VERBS, overwrite=overwrite)
         if (mode == "upsert") != ("keys" in given):
             raise OptionError(
                 "option 'keys' goes with the verb 'upsert', and needs it"
@@ -184,34 +198,45 @@ class WriteOptions:
                 "tell one row from another",
                 option="keys",
             )
-        write_id = given.get("write_id")
+        write_id: WriteId | None = given.get("write_id")
+        if stream:
+            name = _required(
+                given, "stream_id", "by which name the stream is known when it goes on"
+            )
+            restart = truth("stream_restart", given.get("stream_restart", "false"))
+            write_id = StreamBatch(name, 0, restart=restart)
+        if write_id is not None:
+            check_write_id(write_id)
         return cls(
             StorePlace.of(given),
             mode,
             given.get("index"),
-            truth("sort", given["sort"]) if "sort" in given else False,
+            truth("sort", given.get("sort", "false")),
             tuple(_names("keys", given["keys"])) if "keys" in given else None,
-            None if write_id is None else check_write_id(write_id),
+            write_id,
         )
 
 
-def _mode(verb: str | None, *, overwrite: bool) -> Mode:
-    if verb is not None and verb not in _VERBS:
-        raise NameNotFoundError.for_name("verb", verb, _VERBS)
+def _mode(verb: str | None, verbs: tuple[Mode, ...], *, overwrite: bool) -> Mode:
+    if verb is not None and verb not in verbs:
+        raise NameNotFoundError.for_name("verb", verb, verbs)
     if not overwrite:
-        return next(mode for mode in _VERBS if mode == (verb or "append"))
+        return next(mode for mode in verbs if mode == (verb or "append"))
     if verb is not None:
         raise OptionError(
-            f"the verb {verb!r} goes with mode('append'), not with mode('overwrite')",
-            hint="overwrite writes the symbol anew, and takes no verb",
+            f"the verb {verb!r} goes with mode append, not with one that writes the symbol anew",
+            hint="leave it out with mode('overwrite') and outputMode('complete')",
             option="verb",
         )
     return "write"
 
 
-def _checked(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+def _checked(
+    options: Mapping[str, str], known: tuple[str, ...], ignored: tuple[str, ...] = ()
+) -> dict[str, str]:
     """Return options by their names in lower case; refuse unknown ones."""
-    given = {name.lower(): value for name, value in options.items()}
+    lower = {name.lower(): value for name, value in options.items()}
+    given = {name: value for name, value in lower.items() if name not in ignored}
     for name in given:
         if name in known:
             continue

@@ -6,12 +6,17 @@ the package. Importing it imports pyspark.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from tessel.spark_exec.source.options import ReadOptions, WriteOptions
 from tessel.spark_exec.source.reader import Pin, made_reader, pinned
-from tessel.spark_exec.source.writer import made_writer
+from tessel.spark_exec.source.writer import StreamWriter, SymbolWriter, made_writer
 
 __all__ = ["TesselSource"]
 
@@ -42,4 +47,11 @@ class TesselSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes a DataFrame."""
-        return made_writer(WriteOptions.of(self.options, overwrite=overwrite), schema)
+        return made_writer(WriteOptions.of(self.options, overwrite=overwrite), schema, SymbolWriter)
+
+    def streamWriter(  # noqa: N802  (Spark's name)
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Return what writes the batches of a stream; Spark overwrites in output mode complete."""
+        asked = WriteOptions.of(self.options, overwrite=overwrite, stream=True)
+        return made_writer(asked, schema, StreamWriter)

@@ -6,19 +6,30 @@ more process, which finalises: one attempt of each task, in one commit, or nothi
 have staged that fail, are killed or run beside another (speculation) belongs to no version, and
 ``gc`` collects it.
 
+The batches of a stream go the same way, each under its number: the metadata of the symbol tell of
+the last one of each stream, in the commit that brings its rows, so that one which Spark runs again
+after a restart changes nothing. Spark tells the commit the number alone, but tasks know the id of
+the query, which lies in the checkpoint: what comes from another one is told by it.
+
 Everything that can be known before a task runs is refused where the writer is made.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import secrets
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from tessel.errors import (
@@ -35,11 +46,13 @@ from tessel.spark_exec.source.types import as_declared, spark_schema, stored_sch
 from tessel.store.frames import check_column_names
 from tessel.store.index_column import check_index
 from tessel.store.names import check_symbol_name
+from tessel.store.operations.write_ids import StreamBatch, WriteId
 from tessel.store.repository import Repository
 from tessel.store.segment.types import is_index_type
 
-__all__ = ["Staged", "SymbolWriter", "made_writer"]
+__all__ = ["Staged", "StreamWriter", "SymbolWriter", "made_writer"]
 
+_QUERY_ID = "sql.streaming.queryId"
 _MOST_GATHERED_BYTES = 16 << 20
 
 
@@ -53,13 +66,16 @@ class Staged(WriterCommitMessage):
         The number of its partition, which is its place in the order of the rows.
     descriptor
         What ``stage`` returned, as JSON.
+    query
+        The id of the query of a stream.
     """
 
     partition: int
     descriptor: str
+    query: str | None = None
 
 
-def made_writer(asked: WriteOptions, declared: StructType) -> SymbolWriter:
+def made_writer(asked: WriteOptions, declared: StructType, kind: type[Writer]) -> Writer:
     """Check what is to be written against the symbol as it is, and return what writes it.
 
     Raises
@@ -82,10 +98,10 @@ def made_writer(asked: WriteOptions, declared: StructType) -> SymbolWriter:
         _check_columns(asked, known, declared)
         stored = pa.schema([known.arrow.field(name) for name in declared.names])
     index = _index(asked, known, stored)
-    return SymbolWriter(asked, repository.id, stored, index)
+    return kind(asked, repository.id, stored, index)
 
 
-class SymbolWriter(DataSourceArrowWriter):
+class _Staging:
     """Stages partitions and finalises them; sent to every task and to the commit.
 
     Parameters
@@ -113,14 +129,12 @@ class SymbolWriter(DataSourceArrowWriter):
         """Stage the rows of one partition; runs in a task, maybe several times."""
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        return Staged(partition, self._staged(partition, self._tables(iterator)))
+        query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        return Staged(partition, self._staged(partition, self._tables(iterator)), query)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make the rows of all partitions those of the symbol, in one commit."""
+    def _finalize(self, staged: Sequence[Staged], write_id: WriteId | None) -> None:
         asked = self._asked
-        staged = sorted(
-            (each for each in messages if isinstance(each, Staged)), key=lambda s: s.partition
-        )
+        staged = sorted(staged, key=lambda each: each.partition)
         descriptors = [each.descriptor for each in staged]
         if not descriptors:  # a DataFrame may have no partition at all
             descriptors = [self._staged(0, iter(()))]
@@ -132,11 +146,8 @@ class SymbolWriter(DataSourceArrowWriter):
                 sort=asked.sort and asked.mode != "upsert",
                 keys=asked.keys,
                 create=True,
-                write_id=asked.write_id,
+                write_id=write_id,
             )
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
 
     def _staged(self, partition: int, tables: Iterator[pa.Table]) -> str:
         # Rows of an upsert have no order to keep: they go where their keys are.
@@ -169,6 +180,41 @@ class SymbolWriter(DataSourceArrowWriter):
                 uri=repository.uri,
             )
         return repository
+
+
+class SymbolWriter(_Staging, DataSourceArrowWriter):
+    """Writes a DataFrame."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the rows of all partitions those of the symbol, in one commit."""
+        self._finalize(_came_back(messages), self._asked.write_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
+
+
+class StreamWriter(_Staging, DataSourceStreamArrowWriter):
+    """Writes the batches of a stream, each once."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """Make the rows of a batch those of the symbol, in one commit, unless they are already."""
+        staged = _came_back(messages)
+        queries = [each.query for each in staged if each.query is not None]
+        named = self._asked.write_id
+        assert isinstance(named, StreamBatch)
+        self._finalize(
+            staged, dataclasses.replace(named, number=batch, query=next(iter(queries), None))
+        )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
+
+
+Writer = TypeVar("Writer", SymbolWriter, StreamWriter)
+
+
+def _came_back(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    return [each for each in messages if isinstance(each, Staged)]
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -255,6 +301,7 @@ _SORT_HINT = (
     "frame.repartitionByRange(index) before it leaves little to merge"
 )
 _LATE_HINT = (
-    'option("verb", "update") replaces the rows of a range of times; mode("overwrite") writes the '
-    "symbol anew"
+    'option("verb", "update") replaces the rows of a range of times, which a stream cannot; '
+    'option("verb", "upsert") puts rows where their times are; mode("overwrite") writes the symbol '
+    "anew"
 )

@@ -44,7 +44,7 @@ from tessel.store.operations.staged_columns import (
 )
 from tessel.store.operations.taking import FINALIZED, Merged, objection
 from tessel.store.operations.upsert import upsert
-from tessel.store.operations.write_ids import WRITE_IDS, with_write
+from tessel.store.operations.write_ids import WRITE_IDS, WriteId, logged_id, with_write
 
 __all__ = ["Merged", "Mode", "finalize"]
 
@@ -65,7 +65,7 @@ def finalize(
     keys: Sequence[str] | None = None,
     create: bool = False,
     metadata: Mapping[str, Any] | None = None,
-    write_id: str | None = None,
+    write_id: WriteId | None = None,
     merged: Merged | None = None,
 ) -> dict[str, Any]:
     """Make staged rows those of a symbol; return what the log shall say of it.
@@ -119,7 +119,7 @@ def finalize(
         working = stage.existing(symbol)
         working.change_metadata({**working.state.metadata, **kept})
     said: dict[str, Any] = {FINALIZED: {symbol: sorted(each.attempt for each in staged)}}
-    return said if write_id is None else {**said, WRITE_IDS: {symbol: write_id}}
+    return said if write_id is None else {**said, WRITE_IDS: {symbol: logged_id(write_id)}}
 
 
 def _check_asked(mode: str, keys: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> None:

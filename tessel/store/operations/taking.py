@@ -19,7 +19,7 @@ from tessel.store.history.symbol import SymbolState
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.write_ids import id_of
+from tessel.store.operations.write_ids import WriteId, id_of, logged_id
 from tessel.store.segment.writer import WrittenSlice
 
 __all__ = ["FINALIZED", "Merged", "finalized_in", "objection", "take_staged"]
@@ -131,13 +131,16 @@ def finalized_in(
     return None
 
 
-def objection(symbol: str, staged: Sequence[StagedRows], write_id: str | None = None) -> Objection:
+def objection(
+    symbol: str, staged: Sequence[StagedRows], write_id: WriteId | None = None
+) -> Objection:
     """Return what objects to landing after a commit that took one of these attempts, or is it."""
     ours = {each.attempt for each in staged}
+    logged = None if write_id is None else logged_id(write_id)
 
     def object_to(entry: LogEntry) -> tuple[str, str] | None:
-        if write_id is not None and id_of(entry, symbol) == write_id:
-            return f"it is the write {write_id!r} of symbol {symbol!r}", symbol
+        if logged is not None and id_of(entry, symbol) == logged:
+            return f"it is the write {logged!r} of symbol {symbol!r}", symbol
         if ours.isdisjoint(_attempts_of(entry, symbol)):
             return None
         return f"it took rows that were staged for symbol {symbol!r}", symbol

@@ -1,19 +1,31 @@
 """Writes that have a name of the caller's, each done once, however often it is asked for.
 
 The log entry of a write tells its id. The metadata of the symbol keep the last ones with their
-numbers of rows, so that the log need not be searched to know that an id is new.
+numbers of rows, so that the log need not be searched to know that an id is new. The batches of a
+stream are numbered, so of them the metadata keep the last one of each stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.history.log import LogEntry
 from tessel.store.operations.staged import StagedRows
 
-__all__ = ["WRITE_IDS", "check_write_id", "id_of", "is_written", "version_of", "with_write"]
+__all__ = [
+    "WRITE_IDS",
+    "StreamBatch",
+    "WriteId",
+    "check_write_id",
+    "id_of",
+    "is_written",
+    "logged_id",
+    "version_of",
+    "with_write",
+]
 
 WRITE_IDS = "write_ids"
 """The key of a commit's metadata under which it tells its id, by symbol."""
@@ -21,22 +33,75 @@ WRITE_IDS = "write_ids"
 _KEPT = "tessel.writes"
 """The key of a symbol's metadata: a list of ids with their rows, the newest last."""
 
+_STREAMS = "tessel.streams"
+"""The key of a symbol's metadata: by id of a stream its last batch, as ``_LastBatch``."""
+
 _MOST_KEPT = 1_000
 _ID_CHARACTERS = 200
 
 
-def check_write_id(write_id: object) -> str:
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A batch of a stream as the name of a write: what follows the last one, once.
+
+    Attributes
+    ----------
+    stream
+        What the user calls the stream.
+    number
+        The number of the batch; each is one more than that before.
+    query
+        The id of the run of batches that numbers them, which a restart from its checkpoint keeps;
+        None where nobody knows it.
+    restart
+        Whether another query may go on with the stream, from whatever number.
+    """
+
+    stream: str
+    number: int
+    query: str | None = None
+    restart: bool = False
+
+
+WriteId = str | StreamBatch
+
+
+@dataclass(frozen=True, slots=True)
+class _LastBatch:
+    """The last batch of a stream that a symbol has: its number, its rows, and its query."""
+
+    number: int
+    rows: int
+    query: str | None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any], stream: str) -> Self | None:
+        """Return what metadata tell of a stream; None for nothing, or what users have put there."""
+        found = metadata.get(_STREAMS)
+        match found.get(stream) if isinstance(found, Mapping) else None:
+            case [int(number), int(rows), str() | None as query]:
+                return cls(number, rows, query)
+        return None
+
+    def is_of(self, batch: StreamBatch) -> bool:
+        """Whether a batch is of the same query, as far as that is known."""
+        return batch.query is None or self.query in (None, batch.query)
+
+
+def check_write_id(write_id: WriteId, option: str = "write_id") -> str:
     """Return the id of a write; ``InvalidInputError`` for anything but a short text."""
+    if isinstance(write_id, StreamBatch):
+        return check_write_id(write_id.stream, "stream_id")
     if not isinstance(write_id, str) or not 0 < len(write_id) <= _ID_CHARACTERS:
         raise InvalidInputError(
-            f"write_id={write_id!r:.60} names no write",
+            f"{option}={write_id!r:.60} names no {option.removesuffix('_id')}",
             hint=f"give text of 1 to {_ID_CHARACTERS} characters, the same when it is tried again",
         )
     return write_id
 
 
 def is_written(
-    metadata: Mapping[str, Any], symbol: str, write_id: str, staged: Sequence[StagedRows]
+    metadata: Mapping[str, Any], symbol: str, write_id: WriteId, staged: Sequence[StagedRows]
 ) -> bool:
     """Return whether a symbol has a write already.
 
@@ -50,9 +115,12 @@ def is_written(
     Raises
     ------
     InvalidInputError
-        Where the id was used for another number of rows.
+        Where the id was used for another number of rows; for a batch that does not follow the last
+        one of its stream.
     """
     rows = sum(each.rows for each in staged)
+    if isinstance(write_id, StreamBatch):
+        return _is_last(metadata, symbol, write_id, rows)
     for known, before in _kept(metadata):
         if known != write_id:
             continue
@@ -68,21 +136,66 @@ def is_written(
     return False
 
 
+def _is_last(metadata: Mapping[str, Any], symbol: str, batch: StreamBatch, rows: int) -> bool:
+    last = _LastBatch.of(metadata, batch.stream)
+    if last is None:
+        return False
+    same = last.is_of(batch)
+    if same and batch.number == last.number:
+        if rows == last.rows:
+            return True
+        raise InvalidInputError(
+            f"batch {batch.number} of stream {batch.stream!r} stands for {last.rows} rows that "
+            f"symbol {symbol!r} has already, and now for {rows}",
+            hint="a batch that is run again must bring the same rows: let its source and what is "
+            "computed from it give the same each time",
+            symbol=symbol,
+            stream_id=batch.stream,
+            batch=batch.number,
+        )
+    if (same and batch.number == last.number + 1) or batch.restart:
+        return False
+    why = "does not follow" if same else "comes from another query, or another checkpoint, than"
+    raise InvalidInputError(
+        f"batch {batch.number} {why} batch {last.number} of stream {batch.stream!r}, the last one "
+        f"that symbol {symbol!r} has",
+        hint="go on from the checkpoint of the stream; or give the stream an id of its own; or say "
+        'that it begins anew: option("stream_restart", True), and rows that both bring are there '
+        "twice",
+        symbol=symbol,
+        stream_id=batch.stream,
+        batch=batch.number,
+        last=last.number,
+    )
+
+
 def with_write(
     before: Mapping[str, Any],
     metadata: Mapping[str, Any],
-    write_id: str | None,
+    write_id: WriteId | None,
     staged: Sequence[StagedRows],
 ) -> dict[str, Any]:
     """Return metadata that tell of the writes that a symbol had before, and of one with an id."""
-    kept = _kept(before)
-    if write_id is not None:
-        kept.append((write_id, sum(each.rows for each in staged)))
-    told = {_KEPT: [list(each) for each in kept[-_MOST_KEPT:]]} if kept else {}
-    return {**metadata, **told}
+    kept, streams = _kept(before), before.get(_STREAMS)
+    streams = dict(streams) if isinstance(streams, Mapping) else {}
+    rows = sum(each.rows for each in staged)
+    if isinstance(write_id, StreamBatch):
+        last = _LastBatch.of(before, write_id.stream)
+        # A batch without a task knows no query.
+        query = write_id.query or (None if last is None else last.query)
+        streams[write_id.stream] = [write_id.number, rows, query]
+    elif write_id is not None:
+        kept.append((write_id, rows))
+    told: dict[str, Any] = {_KEPT: [list(each) for each in kept[-_MOST_KEPT:]]} if kept else {}
+    return {**metadata, **told, **({_STREAMS: streams} if streams else {})}
 
 
-def version_of(entries: Iterable[LogEntry], symbol: str, write_id: str) -> int | None:
+def logged_id(write_id: WriteId) -> str | list[str | int]:
+    """Return the id of a write as plain data, for the log."""
+    return write_id if isinstance(write_id, str) else [write_id.stream, write_id.number]
+
+
+def version_of(entries: Iterable[LogEntry], symbol: str, write_id: WriteId) -> int | None:
     """Return the version that a write became; None where it has expired.
 
     Parameters
@@ -92,11 +205,12 @@ def version_of(entries: Iterable[LogEntry], symbol: str, write_id: str) -> int |
     symbol, write_id
         The write.
     """
-    return next((entry.number for entry in entries if id_of(entry, symbol) == write_id), None)
+    logged = logged_id(write_id)
+    return next((entry.number for entry in entries if id_of(entry, symbol) == logged), None)
 
 
-def id_of(entry: LogEntry, symbol: str) -> str | None:
-    """Return the id of the write that a version is; None for any other version."""
+def id_of(entry: LogEntry, symbol: str) -> str | list[str | int] | None:
+    """Return the id, as logged, of the write that a version is; None for any other version."""
     found = entry.metadata.get(WRITE_IDS)
     return found.get(symbol) if isinstance(found, Mapping) else None
 

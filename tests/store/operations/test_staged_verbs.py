@@ -17,7 +17,7 @@ from tessel.errors import (
     UnsortedIndexError,
 )
 from tessel.options import options
-from tessel.store import Repository
+from tessel.store import Repository, StreamBatch
 from tessel.store.maintenance.fsck import check_store
 from tests.store.helpers import read
 
@@ -194,6 +194,84 @@ def test_two_that_do_one_write_at_once() -> None:
     assert rows(repository)["t"] == [0, 1]
 
 
+# --- the batches of a stream ----------------------------------------------------------------------
+
+batches = st.builds(
+    StreamBatch,
+    stream=st.sampled_from("ab"),
+    number=st.integers(0, 4),
+    query=st.sampled_from(["q", "r", None]),
+    restart=st.integers(0, 5).map(lambda n: n == 0),
+)
+
+
+@given(st.lists(st.tuples(batches, st.integers(0, 2)), max_size=8))
+def test_batches_follow_one_another_or_are_refused(asked: list[tuple[StreamBatch, int]]) -> None:
+    repository = store_of(frame([0]))
+    last: dict[str, tuple[int, int, str | None]] = {}
+    expected = [0]
+    for batch, count in asked:
+        parts = staged(repository, frame([1] * count))
+        before = repository.newest
+        number, rows_before, query = last.get(batch.stream, (batch.number - 1, 0, None))
+        same = batch.query is None or query in (None, batch.query)
+        again = same and batch.number == number
+        if again and rows_before == count:
+            assert repository.finalize("s", parts, mode="append", write_id=batch) <= before
+            assert repository.newest == before
+        elif not again and (batch.restart or (same and batch.number == number + 1)):
+            version = repository.finalize("s", parts, mode="append", write_id=batch)
+            assert version == repository.newest == before + 1
+            last[batch.stream] = batch.number, count, batch.query or query
+            expected += [1] * count
+        else:
+            with pytest.raises(InvalidInputError, match=r"batch \d .*of stream '[ab]'"):
+                repository.finalize("s", parts, mode="append", write_id=batch)
+        assert rows(repository)["t"] == expected
+    told = repository.view("s").metadata.get("tessel.streams", {})
+    assert told == {stream: list(each) for stream, each in last.items()}
+
+
+@pytest.mark.parametrize("mode", ["write", "append", "upsert"])
+def test_every_verb_keeps_the_last_batch_of_each_stream(mode: Any) -> None:
+    repository = store_of(frame([0]))
+    keys = ["t"] if mode == "upsert" else None
+    for first, stream in ((10, "a"), (20, "b")):
+        for number, count in enumerate([1, 0, 2]):
+            for _ in range(2):
+                start = first + number
+                parts = staged(repository, frame(list(range(start, start + count))))
+                batch = StreamBatch(stream, number)
+                repository.finalize("s", parts, mode=mode, keys=keys, write_id=batch)
+    assert repository.newest == 7
+    expected = {"a": [2, 2, None], "b": [2, 2, None]}
+    assert repository.view("s").metadata["tessel.streams"] == expected
+    # The version of a batch is found, whatever came after it.
+    repository.append("s", frame([90]))
+    parts = staged(repository, frame([95, 96]))
+    assert repository.finalize("s", parts, mode="append", write_id=StreamBatch("a", 2)) == 4
+
+
+def test_two_that_write_one_batch_at_once() -> None:
+    repository = store_of(frame([0]))
+    transaction = repository.transaction()
+    batch = StreamBatch("a", 0)
+    transaction.finalize("s", staged(repository, frame([1])), mode="append", write_id=batch)
+    repository.finalize("s", staged(repository, frame([1])), mode="append", write_id=batch)
+    with pytest.raises(CommitConflictError):
+        transaction.commit()
+    assert rows(repository)["t"] == [0, 1]
+
+
+@pytest.mark.parametrize("other", [None, 1, [1], {"a": 1}, {"a": [1]}, {"a": [1, "b", None]}])
+def test_what_users_put_in_the_place_of_streams_is_none(other: Any) -> None:
+    repository = store_of(frame([0]))
+    repository.set_metadata("s", {"tessel.streams": other})
+    parts = staged(repository, frame([1]))
+    repository.finalize("s", parts, mode="append", write_id=StreamBatch("a", 7))
+    assert repository.view("s").metadata["tessel.streams"] == {"a": [7, 1, None]}
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -207,6 +285,7 @@ def test_two_that_do_one_write_at_once() -> None:
         ({"mode": "update"}, UnsortedIndexError, "overlap in time"),
         ({"write_id": ""}, InvalidInputError, "names no write"),
         ({"write_id": 7}, InvalidInputError, "names no write"),
+        ({"write_id": StreamBatch("", 0)}, InvalidInputError, "stream_id='' names no stream"),
         ({"mode": "upsert", "keys": ["x"]}, KeyError, "'x'"),
     ],
 )
