@@ -1,7 +1,8 @@
 """Data into Spark and out of it: the data source ``tessel``, and what moves whole tables.
 
 Modules, inside out: ``options`` (what was asked for), ``types`` and ``rows`` (columns and rows in
-both worlds), ``reader`` and ``writer``, ``registration`` (the source as Spark calls it), ``views``.
+both worlds), ``reader``, ``stream_reader`` and ``writer``, ``registration`` (the source as Spark
+calls it), ``views``.
 All but ``options`` import pyspark, so they are imported where a session is at hand.
 """
 

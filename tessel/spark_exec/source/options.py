@@ -23,14 +23,15 @@ from tessel.store.operations.finalize import Mode
 from tessel.store.operations.write_ids import StreamBatch, WriteId, check_write_id
 from tessel.store.repository import Repository
 
-__all__ = ["ReadOptions", "StorePlace", "WriteOptions"]
+__all__ = ["ReadOptions", "StorePlace", "StreamOptions", "WriteOptions"]
 
 _SECRET = re.compile(
     r"secret|passw|token|credential|access.?key|account.?key|private.?key|\bsas\b|signature"
 )
 _CLOUD = {field.name: str(field.type) for field in dataclasses.fields(CloudOptions)}
 _PLACE = ("store", "symbol", "branch", *_CLOUD)
-_READ = ("columns", "as_of", "query")
+_STREAM = ("starting_version", "on_edit", "max_versions_per_trigger", "max_bytes_per_trigger")
+_ON_EDIT = ("error", "skip")
 _WRITE = ("index", "sort", "verb", "keys")
 _VERBS: tuple[Mode, ...] = ("append", "update", "upsert")
 """What goes with Spark's mode append."""
@@ -118,8 +119,15 @@ class ReadOptions:
     query: QueryBuilder
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
+    def of(cls, options: Mapping[str, str], *, stream: bool | None = False) -> Self:
         """Return what the options of a reader ask for.
+
+        Parameters
+        ----------
+        options
+            As Spark has them.
+        stream
+            Whether it is one of a stream; None where Spark does not tell yet.
 
         Raises
         ------
@@ -130,12 +138,60 @@ class ReadOptions:
         TesselError
             For a query that is none.
         """
-        given = _checked(options, (*_PLACE, *_READ))
+        named = ("as_of", *_STREAM) if stream is None else _STREAM if stream else ("as_of",)
+        given = _checked(options, (*_PLACE, "columns", "query", *named))
         query = _query(given["query"]) if "query" in given else QueryBuilder()
         if "columns" in given:
             query = query.select(_names("columns", given["columns"]))
         as_of = given.get("as_of")
         return cls(StorePlace.of(given), None if as_of is None else _version(as_of), query)
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """What is read as a stream.
+
+    Attributes
+    ----------
+    read
+        The symbol, and what runs on its rows.
+    starting_version
+        The version, or its tag, whose rows are known; None to begin with all rows.
+    on_edit
+        What a commit means that does not only add rows: ``"error"`` or ``"skip"``.
+    max_versions, max_bytes
+        The most that a batch takes of either; None for no limit.
+    """
+
+    read: ReadOptions
+    starting_version: int | str | None
+    on_edit: str
+    max_versions: int | None
+    max_bytes: int | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Return what the options of a stream's reader ask for.
+
+        Raises
+        ------
+        NameNotFoundError, OptionError, TesselError
+            As for :class:`ReadOptions`.
+        """
+        read = ReadOptions.of(options, stream=True)
+        given = {name.lower(): value for name, value in options.items()}
+        start = given.get("starting_version")
+        on_edit = given.get("on_edit", "error")
+        if on_edit not in _ON_EDIT:
+            raise NameNotFoundError.for_name("value of on_edit", on_edit, _ON_EDIT)
+        return cls(
+            read,
+            start
+            if start is None or not start.isdecimal()
+            else _positive("starting_version", start),
+            on_edit,
+            *(_positive(name, given[name]) if name in given else None for name in _STREAM[2:]),
+        )
 
 
 @dataclass(frozen=True)
@@ -318,6 +374,16 @@ def _typed(name: str, text: str) -> Any:
         return int(text) if kind == "int" else float(text)
     except ValueError as error:
         raise OptionError(f"option {name!r} is a number, not {text!r:.40}", option=name) from error
+
+
+def _positive(name: str, text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise OptionError(
+            f"option {name!r} is a whole number from 1 on, not {text!r:.40}",
+            hint="leave it out for no limit, or to begin with all rows",
+            option=name,
+        )
+    return int(text)
 
 
 def truth(name: str, text: str) -> bool:

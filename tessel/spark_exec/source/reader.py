@@ -39,7 +39,7 @@ from tessel.store.objects.open import address_of
 from tessel.store.pinned import PinnedViews
 from tessel.store.repository import Repository
 
-__all__ = ["Pin", "made_reader", "narrow_flow", "pinned"]
+__all__ = ["Pin", "made_reader", "narrow_flow", "needs_no_exchange", "pinned"]
 
 _LEAST_TASK_BYTES, _MOST_TASK_BYTES = 4 << 20, 64 << 20
 _USUAL_TASKS = 200
@@ -113,11 +113,11 @@ def narrow_flow(plan: Plan, address: str) -> NarrowFlow | None:
     else:
         flows = [narrow_flow(part, address) for part in plan.inputs if isinstance(part, Plan)]
         found = [flow for flow in flows if flow is not None]
-        if len(found) < len(flows) or not _needs_no_exchange(first):
+        if len(found) < len(flows) or not needs_no_exchange(first):
             return None
         flow = NarrowFlow.side_by_side(found).then(first)
     for stage in rest:
-        if not _needs_no_exchange(stage):
+        if not needs_no_exchange(stage):
             return None
         flow = flow.then(stage)
     return flow
@@ -174,7 +174,8 @@ class _WholeReader(_Reader):
             yield from LocalExecutor().run(plan)
 
 
-def _needs_no_exchange(stage: Stage) -> bool:
+def needs_no_exchange(stage: Stage) -> bool:
+    """Whether a stage treats each unit by itself."""
     if stage.clauses and isinstance(stage.clauses[0], Broadcasts | Interleaves):
         return False
     return stage.carries is None and stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
-from tessel.spark_exec.source.options import ReadOptions, WriteOptions
+from tessel.spark_exec.source.options import ReadOptions, StreamOptions, WriteOptions
 from tessel.spark_exec.source.reader import Pin, made_reader, pinned
+from tessel.spark_exec.source.stream_reader import made_stream_reader
 from tessel.spark_exec.source.writer import StreamWriter, SymbolWriter, made_writer
 
 __all__ = ["TesselSource"]
@@ -37,7 +39,7 @@ class TesselSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of what is read, at the version that is read from now on."""
-        self._pin, schema = pinned(ReadOptions.of(self.options))
+        self._pin, schema = pinned(ReadOptions.of(self.options, stream=None))
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -49,7 +51,11 @@ class TesselSource(DataSource):
         """Return what writes a DataFrame."""
         return made_writer(WriteOptions.of(self.options, overwrite=overwrite), schema, SymbolWriter)
 
-    def streamWriter(  # noqa: N802  (Spark's name)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return what reads the rows that come."""
+        return made_stream_reader(StreamOptions.of(self.options), schema)
+
+    def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return what writes the batches of a stream; Spark overwrites in output mode complete."""
