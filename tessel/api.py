@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,21 +16,22 @@ from tessel.clauses.base import Clause
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
-from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
+from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
 from tessel.lazy import dataclass
 from tessel.options import options
-from tessel.pipeline.executor import Executor, LocalExecutor, result_table
+from tessel.pipeline.executor import Executor, result_table
 from tessel.pipeline.plan import Plan
 from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
 from tessel.store.pinned import PinnedViews
-from tessel.store.repository import Repository
 from tessel.store.timeline import AsOf
 from tessel.store.view import SymbolView
+from tessel.written import WritesResults
 
 if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
@@ -54,7 +56,6 @@ __all__ = [
     "open_store",
 ]
 
-ExecutorLike = str | Executor
 
 _EXECUTORS = ("local", "spark")
 
@@ -127,7 +128,7 @@ def from_spark(frame: DataFrame) -> pa.Table:
 
 
 @checks_arguments
-class Store(Repository):
+class Store(WritesResults):
     """A versioned collection of symbols that can be queried; made by :func:`tessel.open`.
 
     Every write is one commit and gives a new version of the whole store. Reading takes no locks
@@ -410,7 +411,7 @@ class LazyTable(Verbs):
         """
         from tessel.pipeline.explain import explain_plan
 
-        chosen = _executor(executor)
+        chosen = named_executor(executor)
         explained = getattr(chosen, "explained", None)
         more: tuple[Table, ...]
         if analyze:
@@ -432,7 +433,7 @@ class LazyTable(Verbs):
         """Run the query and return all of its answer, or its first ``limit`` rows."""
         if limit is not None:
             return self._limited(limit).collect(executor=executor)
-        chosen = _executor(executor)
+        chosen = named_executor(executor)
         started = time.perf_counter_ns()
         # The environment is asked for options once, and not by each step of a query.
         with options(), self._planned(chosen) as plan:
@@ -478,7 +479,7 @@ class LazyTable(Verbs):
         Job
             Its ``result()`` is that of :meth:`collect`; ``cancel()`` ends it.
         """
-        chosen = _executor(executor)
+        chosen = named_executor(executor)
         name = f"{self.symbol!r} on {chosen.name}"
         return Job(lambda: self.collect(limit=limit, executor=chosen), name)
 
@@ -500,7 +501,7 @@ class LazyTable(Verbs):
         if limit is not None:
             yield from self._limited(limit).iter_batches(executor=executor)
             return
-        chosen = _executor(executor)
+        chosen = named_executor(executor)
         with self._planned(chosen) as plan:
             parts = chosen.run(plan)
             try:
@@ -518,6 +519,17 @@ class LazyTable(Verbs):
                 hint="head(-n) leaves out the last n rows",
             )
         return self.head(limit)
+
+    def planned_at(
+        self, store: WritesResults, version: int, executor: Executor
+    ) -> AbstractContextManager[Plan]:
+        """Give a plan of a store at a version, where the query is on it and names no other.
+
+        For what writes the result: the version that the write begins from.
+        """
+        own = (self.store.id, self.store.branch) == (store.id, store.branch)
+        pinned = dataclasses.replace(self, as_of=version) if own and self.as_of is None else self
+        return pinned._planned(executor)
 
     @contextlib.contextmanager
     def _planned(self, executor: Executor) -> Iterator[Plan]:
@@ -568,19 +580,3 @@ def _plan(catalog: PinnedViews, query: SubQuery, executor: Executor) -> Plan:
     """Return the plan that an executor gets."""
     most = getattr(executor, "gathered_bytes", None)
     return plan_query(catalog, query, slots=executor.slots, gathered_bytes=most)
-
-
-def _executor(executor: ExecutorLike) -> Executor:
-    if not isinstance(executor, str):
-        if not callable(getattr(executor, "run", None)):
-            raise InvalidInputError(
-                f"{executor!r} is no executor", hint='give "local", "spark", or a SparkExecutor'
-            )
-        return executor
-    if executor == "local":
-        return LocalExecutor()
-    if executor == "spark":
-        from tessel.spark_exec import SparkExecutor
-
-        return SparkExecutor()
-    raise NameNotFoundError.for_name("executor", executor, _EXECUTORS)

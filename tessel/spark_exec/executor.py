@@ -14,7 +14,7 @@ import itertools
 import json
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
 from tessel.pipeline.executor import result_table, run_units, symbols_of
 from tessel.pipeline.plan import Plan, SourcePlan, SourceUnits, Stage, answered, plugins_of
 from tessel.pipeline.stage import bound_stage, interleave_units
+from tessel.pipeline.staging import Staging
 from tessel.spark_exec.barriers import Barriers
 from tessel.spark_exec.chains import given_tables
 from tessel.spark_exec.components import kinds_of
@@ -32,19 +33,25 @@ from tessel.spark_exec.flows import (
     DriverFlow,
     Flow,
     NarrowFlow,
+    TaskFlow,
     UnionFlow,
+    barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.placement import is_read_here, placement_table
 from tessel.spark_exec.plugins import packed_plugins
 from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
 from tessel.spark_exec.runtime import spark_session
+from tessel.spark_exec.staging import stage_task
 from tessel.spark_exec.unions import placed_one_after_another
 from tessel.spark_exec.wire import MAX_BLOB_BYTES
 from tessel.store.objects.open import address_of
+from tessel.store.operations.staged import StagedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tessel.store.objects.base import ObjectStore
 
 __all__ = ["SparkExecutor"]
 
@@ -146,12 +153,12 @@ class SparkExecutor:
         jobs = Jobs(self._session)
         try:
             runner, flow = self._walked(plan, jobs)
-            if isinstance(flow, DriverFlow) or (isinstance(flow, NarrowFlow) and not flow.count):
+            if _in_tasks(flow):
+                made = runner.typed_frame(flow, declared)
+            else:
                 units = runner.units(flow)
                 table = result_table((unit.table for unit in units if unit.num_rows), plan.schema)
                 made = frame_of(self._session, table)
-            else:
-                made = runner.typed_frame(flow, declared)
         except BaseException as error:
             jobs.close()
             if isinstance(error, TesselError):
@@ -160,6 +167,28 @@ class SparkExecutor:
         # What it keeps is only a cache: frames derived from this one may outlive it.
         weakref.finalize(made, jobs.close).atexit = False
         return made
+
+    def staged(self, plan: Plan, staging: Staging) -> list[StagedRows]:
+        """Run a plan whose tasks stage its result; return what they staged, in order.
+
+        What is reduced in the driver is staged here. Errors are those of :meth:`run`, of the store
+        that is written too.
+        """
+        _checked_address(staging.store.objects)
+        with Jobs(self._session) as jobs:
+            try:
+                runner, flow = self._walked(plan, jobs)
+                if _in_tasks(flow):
+                    barriers = barriers_of(flow)
+                    frame = runner.frame(flow, stage_task(staging, barriers))
+                    told = [row for _, unit in runner.ordered(frame, barriers) for row in unit]
+                    found = [StagedRows.from_json(json.loads(row.blob)) for row in told]
+                    return found or [staging.staged((), 0)]
+                units = runner.units(flow)
+                return [staging.staged((unit.table for unit in units if unit.num_rows), 0)]
+            except TesselError as error:
+                error.with_context(symbol=symbols_of(plan))
+                raise
 
     def _walked(self, plan: Plan, jobs: Jobs) -> tuple[FlowRunner, Flow]:
         """Answer the questions of a plan, and return where its result is."""
@@ -327,12 +356,22 @@ def _first_units(
     return held, None
 
 
+def _in_tasks(flow: Flow) -> TypeGuard[TaskFlow]:
+    """Whether tasks are needed for what is left of a flow."""
+    if isinstance(flow, NarrowFlow):
+        return bool(flow.count)
+    return not isinstance(flow, DriverFlow)
+
+
 def _visible_address(plan: Plan) -> str:
     """Return where the store is, as JSON, if processes of their own can open it."""
     first = plan.inputs[0]
     if isinstance(first, Plan):
         return _visible_address(first)
-    objects = first.view.source().objects
+    return json.dumps(_checked_address(first.view.source().objects))
+
+
+def _checked_address(objects: ObjectStore) -> dict[str, Any]:
     if objects.uri.startswith("memory:"):
         raise StoreNotVisibleError.in_memory(objects.uri)
-    return json.dumps(address_of(objects))
+    return address_of(objects)

@@ -29,6 +29,7 @@ from tessel.spark_exec.flows import (
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows
 from tessel.spark_exec.tasks import (
+    TaskFunction,
     count_task,
     later_errors_task,
     reduce_task,
@@ -84,12 +85,12 @@ class FlowRunner:
         self._blob_bytes = blob_bytes
         self.kinds = kinds
 
-    def frame(self, flow: TaskFlow) -> DataFrame:
-        """Return the wire rows of a flow's units."""
+    def frame(self, flow: TaskFlow, then: TaskFunction | None = None) -> DataFrame:
+        """Return the wire rows of a flow's units; ``then`` changes them in the same tasks."""
         if isinstance(flow, UnionFlow):
             frames = []
             for part in flow.parts:
-                frames.append(self.frame(part))
+                frames.append(self.frame(part, then))
                 less = flow.barriers - barriers_of(part)
                 if less:
                     frames[-1] = self._jobs.mapped(frames[-1], later_errors_task(less))
@@ -104,9 +105,9 @@ class FlowRunner:
                 self._blob_bytes,
                 flow.given,
             )
-            return self._jobs.mapped(flow.frame, task)
+            return self._jobs.mapped(flow.frame, _in_turn(task, then))
         task = source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
-        return self._jobs.mapped(self._told(flow), task)
+        return self._jobs.mapped(self._told(flow), _in_turn(task, then))
 
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
         """Return the rows of a flow's units as columns of Spark's types."""
@@ -209,6 +210,11 @@ class FlowRunner:
         frame = self._jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
         return FrameFlow(frame, barriers=0), list(places)
+
+
+def _in_turn(first: TaskFunction, then: TaskFunction | None) -> TaskFunction:
+    """Return the task that does one thing and then, where there is another, that."""
+    return first if then is None else lambda batches: then(first(batches))
 
 
 def raising_units(error: TesselError) -> Iterator[ProcessingUnit]:

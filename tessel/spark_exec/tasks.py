@@ -47,6 +47,7 @@ __all__ = [
     "reduce_task",
     "route_task",
     "source_task",
+    "typed_errors",
 ]
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -59,7 +60,7 @@ _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
 
 
-def _typed(run: TaskFunction) -> TaskFunction:
+def typed_errors(run: TaskFunction) -> TaskFunction:
     """Let errors that are of no unit, such as a damaged row, reach the driver as what they are."""
 
     @functools.wraps(run)
@@ -115,7 +116,7 @@ def source_task(
 
                 yield _guarded(work, seq, 0)
 
-    return _typed(lambda batches: _packed(units(batches)))
+    return typed_errors(lambda batches: _packed(units(batches)))
 
 
 def _combined(
@@ -206,7 +207,7 @@ def reduce_task(
 
             yield _guarded(work, seqs[-1], barriers)
 
-    return _typed(lambda batches: _packed(units(batches)))
+    return typed_errors(lambda batches: _packed(units(batches)))
 
 
 def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
@@ -280,7 +281,7 @@ def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
         return [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
 
-    return _typed(lambda batches: _packed(map(changed, received(batches))))
+    return typed_errors(lambda batches: _packed(map(changed, received(batches))))
 
 
 def later_errors_task(barriers: int) -> TaskFunction:
@@ -289,7 +290,7 @@ def later_errors_task(barriers: int) -> TaskFunction:
     def later(row: WireRow) -> WireRow:
         return dataclasses.replace(row, bucket=row.bucket + barriers)
 
-    return _typed(
+    return typed_errors(
         lambda batches: _packed(
             [later(row) if row.rows == ERROR_ROWS else row] for row in received(batches)
         )

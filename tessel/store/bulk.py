@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.errors import CommitConflictError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
@@ -51,7 +51,7 @@ class Bulk(Upkeep):
         data: Any,
         *,
         task_id: str,
-        index: str | None = None,
+        index: str | Literal[False] | None = None,
         sort: bool = False,
     ) -> StagedRows:
         """Write rows for a symbol that nobody sees before :meth:`finalize`; makes no version.
@@ -69,7 +69,8 @@ class Bulk(Upkeep):
             Names the piece of work, the same when it is tried again: of several attempts of one
             task only one counts.
         index
-            The time index; by default that of the symbol, or of the table itself.
+            The time index; by default that of the symbol, or of the table itself. False for none,
+            whatever these have.
         sort
             Sort the rows by the index first.
 

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import secrets
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from tessel.errors import CorruptStoreError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
@@ -168,7 +168,7 @@ def stage_rows(
     data: Any,
     *,
     task_id: str,
-    index: str | None = None,
+    index: str | Literal[False] | None = None,
     sort: bool = False,
 ) -> StagedRows:
     """Write rows that no version refers to; see ``Repository.stage``."""
@@ -190,9 +190,11 @@ def stage_rows(
     return StagedRows(store, symbol, task_id, attempt, stage.base.number, state)
 
 
-def _index(frame: Frame, asked: str | None, before: SymbolState | None) -> str | None:
+def _index(
+    frame: Frame, asked: str | Literal[False] | None, before: SymbolState | None
+) -> str | None:
     if asked is not None:
-        return asked
+        return asked or None
     known = None if before is None else before.schema.index
     return known if known in frame.schema.names else frame.index
 

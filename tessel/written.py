@@ -1,0 +1,216 @@
+"""Writes results of queries: what is computed is staged, and becomes a symbol's in one commit.
+
+The local pool stages the parts of a result as they come; tasks of Spark stage what they computed,
+so a result of any size needs no more memory than the query. Nothing is seen before the commit, and
+what was staged for one that did not come is collected by ``gc``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from tessel.clauses.verbs import Verbs
+from tessel.errors import InvalidInputError, UnsortedIndexError
+from tessel.executors import ExecutorLike, named_executor
+from tessel.expression.schema import TableSchema
+from tessel.pipeline.plan import Plan
+from tessel.store.operations.incoming import Evolve
+from tessel.store.repository import Repository
+
+__all__ = ["WritesResults"]
+
+_Verb = Literal["write", "append", "update", "upsert"]
+
+
+class WritesResults(Repository):
+    """The verbs that write rows, of tables and of queries alike."""
+
+    def write(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        index: str | None = None,
+        sort: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        encodings: Mapping[str, str] | None = None,
+        executor: ExecutorLike = "local",
+    ) -> int:
+        """Write a table, or the result of a query, as a symbol; return the new version.
+
+        A query may read the symbol that it replaces: it sees the version before.
+
+        Parameters
+        ----------
+        symbol
+            Its name, new or not.
+        data
+            A table of any kind that :mod:`tessel.store.frames` takes, or a lazy table.
+        index
+            The column that is the time index: a timestamp, date or integer that never goes back
+            and has no missing values. By default that of the result of a query.
+        sort
+            Sort the rows by the index first; rows of equal times keep their order.
+        metadata
+            Plain JSON to keep with the symbol.
+        encodings
+            By column, the name of an encoding to use wherever it can hold a page, also of rows
+            that come later; chosen page by page otherwise. For tables only.
+        executor
+            Who runs a query: ``"local"``, ``"spark"`` (tasks write what they computed), or one
+            such as ``SparkExecutor(...)``.
+
+        Raises
+        ------
+        InvalidInputError
+            In one of its kinds, when the data cannot be taken; nothing was changed.
+        CommitConflictError
+            When another writer changed the symbol meanwhile; nothing was changed.
+        TesselError
+            Of the query.
+        """
+        if isinstance(data, Verbs):
+            _refuse_arguments("write", symbol, encodings=encodings)
+            return self._write_result(
+                "write", symbol, data, executor, index=index, sort=sort, metadata=metadata
+            )
+        _refuse_executor(executor)
+        return super().write(
+            symbol, data, index=index, sort=sort, metadata=metadata, encodings=encodings
+        )
+
+    def append(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        evolve: Evolve = None,
+        executor: ExecutorLike = "local",
+    ) -> int:
+        """Add rows, of a table or of the result of a query, at the end of a symbol.
+
+        Parameters and errors are those of ``Repository.append``; ``data`` may be a lazy table,
+        which ``executor`` runs as in :meth:`write`. A result has the columns of the symbol, or
+        narrower types.
+        """
+        if isinstance(data, Verbs):
+            _refuse_arguments("append", symbol, evolve=evolve)
+            return self._write_result("append", symbol, data, executor)
+        _refuse_executor(executor)
+        return super().append(symbol, data, evolve=evolve)
+
+    def update(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        date_range: tuple[Any, Any] | None = None,
+        evolve: Evolve = None,
+        executor: ExecutorLike = "local",
+    ) -> int:
+        """Replace the rows in a range of times by those of a table, or of a query's result.
+
+        Parameters and errors are those of ``Repository.update``; ``data`` may be a lazy table,
+        which ``executor`` runs as in :meth:`write`. The range of a result is that of its times.
+        """
+        if isinstance(data, Verbs):
+            _refuse_arguments("update", symbol, date_range=date_range, evolve=evolve)
+            return self._write_result("update", symbol, data, executor)
+        _refuse_executor(executor)
+        return super().update(symbol, data, date_range=date_range, evolve=evolve)
+
+    def upsert(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        keys: Sequence[str],
+        evolve: Evolve = None,
+        executor: ExecutorLike = "local",
+    ) -> int:
+        """Replace rows by key and add those of new keys, of a table or of a query's result.
+
+        Parameters and errors are those of ``Repository.upsert``; ``data`` may be a lazy table,
+        which ``executor`` runs as in :meth:`write`. The rows of a result are read into the memory
+        of this process once it is computed: each may have a key of the symbol.
+        """
+        if isinstance(data, Verbs):
+            _refuse_arguments("upsert", symbol, evolve=evolve)
+            return self._write_result("upsert", symbol, data, executor, keys=keys)
+        _refuse_executor(executor)
+        return super().upsert(symbol, data, keys=keys, evolve=evolve)
+
+    def _write_result(
+        self,
+        verb: _Verb,
+        symbol: str,
+        query: Any,
+        executor: ExecutorLike,
+        *,
+        index: str | None = None,
+        sort: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> int:
+        if not hasattr(query, "planned_at"):
+            raise InvalidInputError(
+                "a QueryBuilder does not say which symbol it reads",
+                hint=f"store.{verb}({symbol!r}, store.scan(source).then(*query.clauses))",
+            )
+        from tessel.pipeline.staging import Staging
+        from tessel.store.operations.taking import take_staged
+
+        chosen = named_executor(executor)
+        with self.transaction(f"{verb} {symbol}") as transaction:
+            with query.planned_at(self, transaction.base_version, chosen) as plan:
+                schema = self._staged_schema(verb, symbol, plan, index)
+                ordered = verb == "upsert" and schema.index is not None  # wherever the keys are
+                staging = Staging(self, symbol, schema, sort or ordered)
+                by_tasks = getattr(chosen, "staged", None)
+                if by_tasks is None:
+                    found = [staging.staged(chosen.run(plan), 0)]
+                else:
+                    found = by_tasks(plan, staging)
+            staged = take_staged(self.id, symbol, found)
+            transaction.finalize(symbol, staged, mode=verb, sort=sort, keys=keys, metadata=metadata)
+        return transaction.landed
+
+    def _staged_schema(
+        self, verb: _Verb, symbol: str, plan: Plan, index: str | None
+    ) -> TableSchema:
+        """Return the columns of the result with the index that its rows are staged by."""
+        if verb != "write":
+            index = self.view(symbol).schema.index
+        elif index is None:
+            index = plan.schema.index
+        return TableSchema(plan.schema.arrow, index)
+
+
+@contextlib.contextmanager
+def _told_for_results() -> Iterator[None]:
+    """Let hints speak of writing results, not of what was staged for it."""
+    try:
+        yield
+    except UnsortedIndexError as error:
+        error.message = "the rows of the result are not in the order of the index"
+        error.hint = "sort the query by it; update() replaces the rows of a range of times"
+        raise
+
+
+def _refuse_executor(executor: ExecutorLike) -> None:
+    if executor != "local":
+        raise InvalidInputError(
+            f"executor={executor!r} is for results of queries; this is a table",
+            hint="leave the executor out, or give a lazy table: store.scan(symbol)",
+        )
+
+
+def _refuse_arguments(verb: str, symbol: str, **arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise InvalidInputError(
+                f"{name}= does not go with the result of a query, whose tasks stage it",
+                hint=f"collect it first: store.{verb}({symbol!r}, lazy.collect(), {name}=…)",
+            )
