@@ -489,7 +489,8 @@ class LazyTable(Verbs):
         """Run the query and give its answer in batches, in order, in bounded memory.
 
         Units that are ready before they are asked for count into the byte budget, so a slow
-        consumer holds the query up. Closing the iterator stops the query.
+        consumer holds the query up. Closing the iterator stops the query. On Spark the executors
+        hold what a shuffle has computed, and this process some 64 MiB of it, or one unit.
 
         Parameters
         ----------
@@ -503,7 +504,7 @@ class LazyTable(Verbs):
             return
         chosen = named_executor(executor)
         with self._planned(chosen) as plan:
-            parts = chosen.run(plan)
+            parts = getattr(chosen, "stream", chosen.run)(plan)
             try:
                 for part in parts:
                     yield from part.to_batches()

@@ -60,7 +60,8 @@ class Executor(Protocol):
     """Something that runs plans: the local pool, or Spark.
 
     One that brings partial results to one place, whatever the memory there, says with an attribute
-    ``gathered_bytes`` how many bytes that may be.
+    ``gathered_bytes`` how many bytes that may be. One whose ``run`` brings the result to this
+    process at once has a ``stream``, which gives the same and brings little at a time.
     """
 
     name: str

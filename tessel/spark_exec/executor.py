@@ -122,11 +122,18 @@ class SparkExecutor:
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
+        return self._tables(plan, few=False)
+
+    def stream(self, plan: Plan) -> Iterator[pa.Table]:
+        """Run a plan as :meth:`run`, with few parts of the result in this process at a time."""
+        return self._tables(plan, few=True)
+
+    def _tables(self, plan: Plan, *, few: bool) -> Iterator[pa.Table]:
         asked = plan
         with Jobs(self._session) as jobs:
             try:
                 runner, flow = self._walked(plan, jobs)
-                for unit in runner.units(flow):
+                for unit in runner.few_at_a_time(flow) if few else runner.units(flow):
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:

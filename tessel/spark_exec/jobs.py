@@ -109,6 +109,13 @@ class Jobs(Closing):
             number = functions.col("bucket") % functions.lit(partitions)
             return frame.repartitionById(partitions, number)
 
+    def between(self, frame: DataFrame, first: int, stop: int) -> DataFrame:
+        """Return the wire rows whose ``seq`` is in ``[first, stop)``."""
+        from pyspark.sql import functions
+
+        with _spark_errors():
+            return frame.where(functions.col("seq").between(first, stop - 1))
+
     def kept(self, frame: DataFrame) -> DataFrame:
         """Return the frame; what it computes is kept until the query ends."""
         with _spark_errors():

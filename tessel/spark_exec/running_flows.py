@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -52,6 +52,9 @@ _TASK_BYTES = 4 * 1024 * 1024
 _MOST_TASK_BYTES = 256 * 1024 * 1024
 """A task of more than this is long to run again, and keeps a slot that others could share."""
 _ROUND_GROWTH = 4
+_MOST_EXPANSION = 8
+"""From bytes that are stored to those of a result, for units of which none was computed yet."""
+_PAST_ALL = 1 << 63
 
 
 class FlowRunner:
@@ -139,8 +142,11 @@ class FlowRunner:
         if isinstance(flow, DriverFlow):
             yield from flow.units
         elif not isinstance(flow, NarrowFlow) or flow.count:
-            for place, rows in self.ordered(self.frame(flow), barriers_of(flow)):
-                yield unit_of_rows(place, rows, self.kinds)
+            yield from self._units_of(self.frame(flow), barriers_of(flow))
+
+    def _units_of(self, frame: DataFrame, barriers: int) -> Iterator[ProcessingUnit]:
+        for place, rows in self.ordered(frame, barriers):
+            yield unit_of_rows(place, rows, self.kinds)
 
     def ordered(self, frame: DataFrame, barriers: int) -> Iterator[tuple[int, list[WireRow]]]:
         """Run a frame and give the rows of its units in plan order.
@@ -148,11 +154,15 @@ class FlowRunner:
         An error from before the last barrier is raised before any unit is given, one from after it
         in the place of its unit.
         """
+        for place, unit in rows_by_unit(self._rows(frame, barriers)):
+            yield place, raise_error_rows(unit)
+
+    def _rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
+        """Run a frame and give its rows; raise an error from before the last barrier."""
         rows = self._jobs.rows(frame)
         errors = [row for row in rows if row.rows == ERROR_ROWS and row.bucket < barriers]
         raise_error_rows(row for row in errors if row.bucket == min(e.bucket for e in errors))
-        for place, unit in rows_by_unit(rows):
-            yield place, raise_error_rows(unit)
+        return rows
 
     def counts(self, flow: TaskFlow, demand: int | None) -> list[tuple[int, int]]:
         """Return the rows of the units, in order, up to the demand, without moving data."""
@@ -181,12 +191,28 @@ class FlowRunner:
                 yield unit
 
     def few_at_a_time(self, flow: Flow) -> Iterator[ProcessingUnit]:
-        """Give the units of one input of several, computing no more than fit into some bytes."""
-        if not isinstance(flow, NarrowFlow):
-            yield from self.units(flow)
-            return
-        for run in flow.runs(-(-flow.total_bytes // PARTITION_BYTES) or 1):
-            yield from self.units(flow.between(*run))
+        """Give the units of a flow, with no more of them in this process than fit into some bytes.
+
+        Units that nothing was run for are also computed no earlier: so many at a time as the
+        largest before them lets expect. Those behind a shuffle are computed at once, and stay with
+        the executors until they are asked for.
+        """
+        if isinstance(flow, NarrowFlow):
+            first_bytes = PARTITION_BYTES // _MOST_EXPANSION
+            at, size, largest = 0, flow.count * first_bytes // max(1, flow.total_bytes), 1
+            while at < flow.count:
+                size = max(1, size)
+                for unit in self.units(flow.between(at, at + size)):
+                    largest = max(largest, unit.nbytes)
+                    yield unit
+                at, size = at + size, min(size * _ROUND_GROWTH, PARTITION_BYTES // largest)
+        elif isinstance(flow, DriverFlow):
+            yield from flow.units
+        else:
+            frame, barriers = self._jobs.kept(self.frame(flow)), barriers_of(flow)
+            counted = self._rows(self._jobs.mapped(frame, count_task()), barriers)
+            for first, stop in _rounds(counted):
+                yield from self._units_of(self._jobs.between(frame, first, stop), barriers)
 
     def counted(self, flow: TaskFlow) -> tuple[TaskFlow, list[int]]:
         """Return a flow without errors before its last barrier, and the ``seq`` of its units."""
@@ -224,3 +250,15 @@ def raising_units(error: TesselError) -> Iterator[ProcessingUnit]:
         raise error
 
     return map(fail, [None])
+
+
+def _rounds(counted: Iterable[WireRow]) -> Iterator[tuple[int, int]]:
+    """Cut the units that were counted into runs of some bytes: from which ``seq`` to which."""
+    first, size = 0, 0
+    for place, rows in rows_by_unit(counted):
+        more = sum(int(row.blob) for row in rows if row.rows >= 0)
+        if size and size + more > PARTITION_BYTES:
+            yield first, place
+            first, size = place, 0
+        size += more
+    yield first, _PAST_ALL

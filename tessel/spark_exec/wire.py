@@ -134,7 +134,7 @@ def wire_rows(
     if len(cuts) > 1 << _PIECE_BITS:
         raise SparkError(
             f"one unit's result needs {len(cuts)} blobs; at most {1 << _PIECE_BITS} are possible",
-            hint="write the result to the store instead of collecting it",
+            hint='let tasks write the result: store.write("name", lazy, executor="spark")',
         )
     rows: list[WireRow] = []
     for piece, (start, stop) in enumerate(cuts):
