@@ -378,3 +378,23 @@ def test_rows_of_several_units_are_gathered_slice_by_slice() -> None:
     wanted = whole.sort_by([("a", "descending")]).slice(0, 40)
     assert found.equals(wanted.cast(found.schema))
     assert len(read) <= 2 + 3  # slices of the segments before, and of those after the column came
+
+
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("missing", ["last", "first"])
+def test_the_first_groups_leave_their_buckets_alone(sort: bool, missing: str) -> None:
+    random = np.random.default_rng(3)
+    keys = pa.array([None if k == 5 else k for k in random.integers(0, 60, 600).tolist()])
+    table = pa.table({"k": keys, "v": random.integers(0, 9, 600)})
+    groups = Q.groupby("k", sort=sort, drop_missing=False).agg(n="nunique(v)")
+    first = groups.top_k(7, "n", missing=missing)
+    store = fresh_store()
+    with options(segment_rows=50, hash_bucket_bytes=1_000):
+        store.write("x", table)
+        plan = store.explain("x", first).plan
+        whole, found = (store.read("x", query=each).to_arrow() for each in (groups, first))
+    names = [clause.name for clause in plan.clauses]
+    early = names.index("partial_top_k") < names.index("order_groups")
+    assert early is (missing == "last")
+    order = np.argsort(-whole.column("n").to_numpy(), kind="stable")[:7]
+    assert found.equals(whole.take(pa.array(order)))

@@ -62,15 +62,41 @@ def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> No
     """Add a clause that drops rows by ``keys``, before projections and columns made of others.
 
     So it may stand first, and choose rows before all their columns are read; and columns are
-    computed for what it leaves.
+    computed for what it leaves. Of groups in hash buckets a top-k then leaves few, before they are
+    brought into one order: this order decides between equal rows.
     """
     at = len(clauses)
-    while at and (
-        is_one_of(clauses[at - 1], ("select",))
-        or (is_one_of(clauses[at - 1], MAKING) and clauses[at - 1].structure.adds.isdisjoint(keys))
-    ):
+    while at:
+        before = clauses[at - 1]
+        if is_one_of(before, ("order_groups",)) and is_one_of(partial, ("partial_top_k",)):
+            tied = _with_ties(partial, before)
+            if tied is None:
+                break
+            partial = tied
+        elif not is_one_of(before, ("select",)) and not (
+            is_one_of(before, MAKING) and before.structure.adds.isdisjoint(keys)
+        ):
+            break
         at -= 1
     clauses.insert(at, partial)
+
+
+def _with_ties(partial: Clause, groups: Clause) -> Clause | None:
+    """Return a top-k as it must be before groups are ordered; None where no order says the same."""
+    from tessel.clauses.aggregation import OrderGroups
+    from tessel.clauses.grouped.group_tables import POSITION
+    from tessel.clauses.top_k import PartialTopK
+
+    assert isinstance(partial, PartialTopK)
+    assert isinstance(groups, OrderGroups)
+    further = [
+        key for key in (groups.keys if groups.sort else (POSITION,)) if key not in partial.by
+    ]
+    if partial.missing != "last":
+        return None  # groups have missing keys last
+    by = (*partial.by, *further)
+    descending = (*partial.descending, *(False for _ in further))
+    return PartialTopK(partial.k, by, descending, partial.missing)
 
 
 def take_codes(draft: Draft) -> Draft:
