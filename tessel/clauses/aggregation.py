@@ -372,6 +372,14 @@ class MergeAggregation(LoweredClause):
         parts = [part for unit in units for part in groups_of(unit, shape)]
         return ReducedUnit.of(units[0], units[0].schema, [joined_groups(parts).compacted()])
 
+    def parted(self, buckets: int) -> Clause | None:
+        """Return the partition by keys; None where groups come out as they appeared."""
+        from tessel.clauses.partition import Partition
+
+        if not (self.keys and self.sort and self.index is None):
+            return None
+        return Partition(self.keys, drop_missing=False, buckets=buckets)
+
     def _together(
         self, parts: Iterable[PartialGroups], shape: GroupShape, workspace: Workspace
     ) -> Iterator[pa.Table]:

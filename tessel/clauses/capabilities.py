@@ -139,6 +139,12 @@ class Combines(Protocol):
     def combined(self, units: Sequence[ProcessingUnit]) -> ProcessingUnit:
         """Return one unit that means the same to the clause as units that follow one another."""
 
+    def parted(self, buckets: int) -> Clause | None:
+        """Return the clause that splits such units into hash buckets, to be combined side by side.
+
+        None where they have to stay whole, in their order.
+        """
+
 
 @runtime_checkable
 class Narrows(Protocol):

@@ -5,7 +5,7 @@
 | row slices, or several symbols | nothing: the stage joins the tasks before it |
 | hash buckets | an exact shuffle by bucket |
 | time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
-| everything, reduced already | the parts are collected and the stage runs here |
+| everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
@@ -17,17 +17,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Carry, Clause, Structure
-from tessel.clauses.capabilities import Limits
+from tessel.clauses.capabilities import Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.partition import Partition
+from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.carrying import Between, carries_between
 from tessel.pipeline.executor import run_stages
@@ -54,6 +55,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Barriers"]
+
+
+_LEAST_BYTES_IN_ROUNDS = 256 * 1024 * 1024
+"""Less is not read in two jobs to find out what the second should do."""
+_MOST_GATHERED_BYTES = 64 * 1024 * 1024
+"""The driver merges partial states of at most so many bytes from behind the first tasks."""
 
 
 class Barriers:
@@ -103,7 +110,7 @@ class Barriers:
             return DriverFlow(run_stages([here], iter(())))
         clause = stage.clauses[0]
         if clause.structure.reduced:
-            return DriverFlow(run_stages([here], self._runner.units(flow.for_merging(here))))
+            return DriverFlow(run_stages([here], self._partials(flow, here)))
         if isinstance(clause, Limits):
             return self._limited(flow, clause, stage)
         if clause.restructures:
@@ -113,6 +120,35 @@ class Barriers:
         if stage.input is Structure.ALL:
             return self._all_in_one(flow, stage, given)
         return self.routed(flow, clause, stage)
+
+    def _partials(self, flow: TaskFlow, stage: Stage) -> Iterator[ProcessingUnit]:
+        """Give partial states: one of each task, or one of each bucket of keys where that is less.
+
+        In a job that takes its time, what the first tasks make tells how much the others will.
+        """
+        clause = stage.clauses[0]
+        if (
+            isinstance(flow, NarrowFlow)
+            and isinstance(clause, Combines)
+            and flow.total_bytes > _LEAST_BYTES_IN_ROUNDS
+            and len(runs := flow.runs(self._runner.tasks(flow))) > self._slots
+        ):
+            others = len(runs) - self._slots
+            stop = runs[self._slots][0]
+            size = 0
+            for unit in self._runner.units(flow.between(0, stop).for_merging(stage)):
+                size += unit.nbytes
+                yield unit
+            flow = flow.between(stop, flow.count)
+            size = size * others // self._slots
+            buckets = max(self._slots, size // PARTITION_BYTES)
+            parted = clause.parted(buckets) if size > _MOST_GATHERED_BYTES else None
+            if parted is not None:
+                frame = self._runner.frame(flow.for_merging(stage, parted))
+                grouped = FrameFlow(self._jobs.grouped(frame, buckets)).combined(stage)
+                yield from self._runner.units(grouped)
+                return
+        yield from self._runner.units(flow.for_merging(stage))
 
     def _carried(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
         """Summarise all units, then let each be processed with what lies around it."""

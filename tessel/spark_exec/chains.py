@@ -32,6 +32,7 @@ __all__ = [
     "CarriedStep",
     "Carries",
     "Chain",
+    "CombineStep",
     "Given",
     "PlaceStep",
     "Places",
@@ -73,6 +74,13 @@ class CarriedStep:
     carries: Mapping[int, Carries]
 
 
+@dataclass(frozen=True)
+class CombineStep:
+    """Combine the parts of a unit by the first clause of a chain (as JSON)."""
+
+    chain: str
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """Where units are put: one after another, as units of one input.
@@ -105,7 +113,9 @@ class PlaceStep:
     places: Places
 
 
-ReduceStep = str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep | PlaceStep
+ReduceStep = (
+    str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep | CombineStep | PlaceStep
+)
 """A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
 
 

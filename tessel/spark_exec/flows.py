@@ -35,6 +35,7 @@ from tessel.spark_exec.chains import (
     SUMMARY,
     CarriedStep,
     Chain,
+    CombineStep,
     Given,
     Places,
     PlaceStep,
@@ -116,7 +117,8 @@ class NarrowFlow:
     given
         Tables that clauses of the chains are given.
     combined
-        The chain, as JSON, of a clause that combines the units of a task; None where they stay.
+        The chain, as JSON, of a clause that combines the units of a task, and of what runs on these
+        then; None where they stay.
     """
 
     tracks: tuple[Track, ...]
@@ -208,12 +210,18 @@ class NarrowFlow:
             start, stop = start - len(track.units), stop - len(track.units)
         return dataclasses.replace(self, tracks=tuple(tracks))
 
-    def for_merging(self, stage: Stage) -> NarrowFlow:
-        """Return the flow for a stage that merges all units: a task combines its own, if it can."""
-        if not isinstance(stage.clauses[0], Combines):
+    def for_merging(self, stage: Stage, parted: Clause | None = None) -> NarrowFlow:
+        """Return the flow for a stage that merges all units: a task combines its own, if it can.
+
+        ``parted`` splits what it has combined.
+        """
+        clause, given = stage.clauses[0], stage.schemas[0]
+        if not isinstance(clause, Combines):
             return self
-        alone = Stage(stage.clauses[:1], stage.schemas[:2])
-        return dataclasses.replace(self, combined=chain_text(alone))
+        chain = Stage((clause,), (given, given))
+        if parted is not None:
+            chain = Stage((clause, parted), (given, given, parted.output_schema(given)))
+        return dataclasses.replace(self, combined=chain_text(chain))
 
     @staticmethod
     def side_by_side(flows: Sequence[NarrowFlow]) -> NarrowFlow:
@@ -341,6 +349,10 @@ class FrameFlow:
     def for_merging(self, stage: Stage) -> FrameFlow:
         """Return the flow: a task has units of all places, which are merged in their order."""
         return self
+
+    def combined(self, stage: Stage) -> FrameFlow:
+        """Return the flow, the parts of each unit combined by the first clause of a stage."""
+        return self._with_step(CombineStep(chain_text(stage)))
 
     def _with_step(self, step: ReduceStep) -> FrameFlow:
         return dataclasses.replace(self, steps=(*self.steps, step))

@@ -121,15 +121,18 @@ class FlowRunner:
         task = units_task(flow.head(), self._plugins, flow.given, declared)
         return self._jobs.mapped(self._told(flow), task, declared)
 
-    def _told(self, flow: NarrowFlow) -> DataFrame:
-        """Return a frame of a partition a task, whose row tells it of its units."""
+    def tasks(self, flow: NarrowFlow) -> int:
+        """Return how many tasks at most read and process the units of a flow."""
         size = flow.total_bytes
-        tasks = max(
+        return max(
             self._slots,
             min(self._slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
             -(-size // _MOST_TASK_BYTES),
         )
-        rows = flow.described(tasks)
+
+    def _told(self, flow: NarrowFlow) -> DataFrame:
+        """Return a frame of a partition a task, whose row tells it of its units."""
+        rows = flow.described(self.tasks(flow))
         table = pa.table(
             {"bucket": pa.array(range(len(rows)), pa.int32()), "told": pa.array(rows, pa.binary())}
         )

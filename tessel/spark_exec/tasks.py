@@ -24,6 +24,8 @@ from tessel.pipeline.stage import without_segments
 from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
     CarriedStep,
+    Chain,
+    CombineStep,
     Given,
     PlaceStep,
     ReduceStep,
@@ -98,16 +100,15 @@ def source_task(
     given
         Tables that clauses of the chains are given.
     combined
-        The chain, as JSON, of a clause that combines units that follow one another.
+        The chain, as JSON, of a clause that combines units that follow one another, and of what
+        runs on these then.
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         streams = told_streams(batches)
         runs = (each for told in streams for each in source_units(head, told, plugins, given))
         if combined is not None:
-            (clause,) = chain_from_text(combined, plugins).clauses
-            assert isinstance(clause, Combines)
-            yield from _combined(runs, clause, blob_bytes)
+            yield from _combined(runs, chain_from_text(combined, plugins), blob_bytes)
         else:
             for seq, run in runs:
 
@@ -120,14 +121,16 @@ def source_task(
 
 
 def _combined(
-    runs: Iterable[tuple[int, UnitRun]], clause: Combines, blob_bytes: int
+    runs: Iterable[tuple[int, UnitRun]], chain: Chain, blob_bytes: int
 ) -> Iterator[list[WireRow]]:
     """Combine units while they become fewer bytes by it; the first error is all that is sent."""
+    clause, then = chain.clauses[0], chain.after(1)
+    assert isinstance(clause, Combines)
     held: list[ProcessingUnit] = []
     first = size = 0
 
     def sent() -> list[WireRow]:
-        return unit_rows(clause.combined(held), first, blob_bytes) if held else []
+        return unit_rows(then.run(clause.combined(held)), first, blob_bytes) if held else []
 
     for seq, run in runs:
         try:
@@ -242,6 +245,10 @@ def _reduced(
 ) -> ProcessingUnit:
     if isinstance(step, str):
         return ready_chain(step, plugins, given).run(unit)
+    if isinstance(step, CombineStep):
+        clause = chain_from_text(step.chain, plugins).clauses[0]
+        assert isinstance(clause, Combines)
+        return clause.combined([unit])
     if isinstance(step, SummaryStep):
         return ready_chain(step.chain, plugins, given).summary(unit)
     if isinstance(step, CarriedStep):

@@ -11,7 +11,9 @@ import pytest
 from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.options import options
-from tessel.spark_exec import SparkExecutor
+from tessel.pipeline.plan import Stage
+from tessel.spark_exec import SparkExecutor, barriers, running_flows
+from tessel.spark_exec.flows import FrameFlow
 from tessel.testing.parity import assert_parity
 from tests.spark_exec.queries import many_symbols
 
@@ -54,3 +56,32 @@ def test_one_answer(store: Store, symbol: str, query: QueryBuilder, spark: Spark
     with options(live_bytes=4_000, hash_bucket_bytes=500):
         found = assert_parity(store, symbol, query, SparkExecutor(spark))
     assert isinstance(found, pa.Table)
+
+
+@pytest.mark.parametrize("keys", [("s",), ("k", "c")], ids=str)
+@pytest.mark.parametrize("sort", [True, False])
+def test_many_groups_are_merged_in_tasks(
+    store: Store,
+    keys: tuple[str, ...],
+    sort: bool,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(barriers, "_LEAST_BYTES_IN_ROUNDS", 0)
+    monkeypatch.setattr(barriers, "_MOST_GATHERED_BYTES", 0)
+    monkeypatch.setattr(running_flows, "_TASK_BYTES", 1)
+    combined, merged = FrameFlow.combined, []
+
+    def noted(flow: FrameFlow, stage: Stage) -> FrameFlow:
+        merged.append(stage)
+        return combined(flow, stage)
+
+    monkeypatch.setattr(FrameFlow, "combined", noted)
+    query = Q.groupby(*keys, sort=sort, drop_missing=False).agg(
+        n="size", f=("v", "first"), last=("i", "last"), m=("v", "mean"), d=("d", "sum")
+    )
+    executor = SparkExecutor(spark)
+    assert isinstance(assert_parity(store, "a", query, executor), pa.Table)
+    assert bool(merged) is sort  # what comes out as it appeared stays in order
+    again = assert_parity(store, "a", query.filter("n > 1").top_k(3, "n"), executor)
+    assert isinstance(again, pa.Table)
