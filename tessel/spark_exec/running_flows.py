@@ -51,6 +51,8 @@ _TASK_BYTES = 4 * 1024 * 1024
 """A slot gets one task of less than this: a task has a price."""
 _MOST_TASK_BYTES = 256 * 1024 * 1024
 """A task of more than this is long to run again, and keeps a slot that others could share."""
+_MOST_SENT_BYTES = 16 * 1024 * 1024
+"""Rows of more bytes are partitioned by an exchange: Spark cuts them by bytes, from 48 MiB on."""
 _ROUND_GROWTH = 4
 _MOST_EXPANSION = 8
 """From bytes that are stored to those of a result, for units of which none was computed yet."""
@@ -137,8 +139,10 @@ class FlowRunner:
             {"bucket": pa.array(range(len(rows)), pa.int32()), "told": pa.array(rows, pa.binary())}
         )
         frame = self._jobs.sent(table)
-        # Spark puts rows that are sent into no more partitions than it has slots.
-        return frame if len(rows) <= self._slots else self._jobs.grouped(frame, len(rows))
+        # Spark puts rows that are sent into no more partitions than it has slots, and many bytes of
+        # them into fewer.
+        apart = len(rows) <= self._slots and table.nbytes <= _MOST_SENT_BYTES
+        return frame if apart else self._jobs.grouped(frame, len(rows))
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""
