@@ -6,7 +6,7 @@
 | hash buckets | an exact shuffle by bucket |
 | time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
 | everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first |
-| a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
+| a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops; few rows, and a result, are brought here by that |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
 | several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together; those that are here are sent out, where they are few |
@@ -45,7 +45,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import sent_parts, unit_of_rows
-from tessel.spark_exec.placement import MOST_ROWS_IN_ROUNDS
+from tessel.spark_exec.placement import most_rows_in_rounds
 from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
 from tessel.spark_exec.tasks import MARKER_ROWS, facts_task, route_task
 from tessel.spark_exec.unions import placed_one_after_another
@@ -88,6 +88,7 @@ class Barriers:
         before: Stage | None,
         here: Stage | None = None,
         given: Given | None = None,
+        is_last: bool = False,
     ) -> Flow:
         """Return the flow after one more stage.
 
@@ -98,6 +99,8 @@ class Barriers:
         here, given
             For a stage that other symbols are given to: the stage as it runs in this process, and
             what workers get.
+        is_last
+            Whether the stage gives the result.
         """
         here = here or stage
         if isinstance(flow, DriverFlow):
@@ -112,7 +115,7 @@ class Barriers:
         if clause.structure.reduced:
             return DriverFlow(run_stages([here], self._partials(flow, here)))
         if isinstance(clause, Limits):
-            return self._limited(flow, clause, stage)
+            return self._limited(flow, clause, stage, is_last=is_last)
         if clause.restructures:
             return self.routed(flow, clause, stage)
         if stage.input is Structure.HASH_BUCKETED:
@@ -235,11 +238,11 @@ class Barriers:
         grouped = self._jobs.grouped(routed, partitions)
         return FrameFlow(grouped, planned=planned, barriers=barriers_of(flow) + 1).then(stage)
 
-    def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage) -> Flow:
+    def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage, *, is_last: bool) -> Flow:
         demand = clause.demand()
         if not isinstance(flow, NarrowFlow):
             flow = self._runner.kept(flow)
-        elif demand is not None and demand <= MOST_ROWS_IN_ROUNDS:
+        elif demand is not None and demand <= most_rows_in_rounds(stage, is_last=is_last):
             return DriverFlow(run_stages([stage], self._runner.in_rounds(flow, demand)))
         counted = self._runner.counts(flow, demand)
         start, stop = clause.ranges(sum(rows for _, rows in counted))

@@ -204,13 +204,15 @@ class SparkExecutor:
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
-        return runner, _Walk(address, runner, Barriers(jobs, self.slots, runner)).flow(plan)
+        walk = _Walk(address, runner, Barriers(jobs, self.slots, runner), plan.stages[-1])
+        return runner, walk.flow(plan)
 
 
 class _Walk:
     """Walks a plan: where the units of each of its inputs and stages are."""
 
-    def __init__(self, address: str, runner: FlowRunner, barriers: Barriers) -> None:
+    def __init__(self, address: str, runner: FlowRunner, barriers: Barriers, last: Stage) -> None:
+        self._last = last
         self._address = address
         self._runner = runner
         self._barriers = barriers
@@ -224,18 +226,21 @@ class _Walk:
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             source = plan.inputs[0]
             if first.is_read_apart:
-                flow = self._barriers.after(self._unprocessed(source, first), first, None)
+                flow = self._after(self._unprocessed(source, first), first, None)
             else:
                 flow = NarrowFlow.from_source(source, first, self._address)
         elif isinstance(first.clauses[0], Interleaves):
             flow = self._interleaved(plan, first)
         else:
-            flow = self._barriers.after(self._side_by_side(plan), first, None)
+            flow = self._after(self._side_by_side(plan), first, None)
         before = first
         for stage in rest:
-            flow = self._barriers.after(flow, stage, before)
+            flow = self._after(flow, stage, before)
             before = stage
         return flow
+
+    def _after(self, flow: Flow, stage: Stage, before: Stage | None) -> Flow:
+        return self._barriers.after(flow, stage, before, is_last=stage is self._last)
 
     def _interleaved(self, plan: Plan, first: Stage) -> Flow:
         """Run a clause that takes several inputs in turn: as tasks, where it can group their parts.
@@ -268,7 +273,9 @@ class _Walk:
         before: Stage | None = None
         for stage, here in zip(plan.stages, bound, strict=True):
             takes = any(isinstance(clause, Broadcasts) for clause in stage.clauses)
-            flow = self._barriers.after(flow, stage, before, here, given if takes else None)
+            known = given if takes else None
+            is_last = stage is self._last
+            flow = self._barriers.after(flow, stage, before, here, known, is_last)
             before = stage
         return flow
 

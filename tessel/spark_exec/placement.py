@@ -15,10 +15,10 @@ from tessel.display.documents import Table
 from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan, SourcePlan, Stage
 
-__all__ = ["MOST_ROWS_IN_ROUNDS", "Placed", "is_read_here", "placed_stages", "placement_table"]
+__all__ = ["Placed", "is_read_here", "most_rows_in_rounds", "placed_stages", "placement_table"]
 
-MOST_ROWS_IN_ROUNDS = 1_000_000
-"""A limit of at most so many rows from the front is answered in rounds, which bring them here."""
+_MOST_RESULT_ROWS = 1_000_000
+_MOST_FIRST_ROWS = 100_000
 
 _MOST_BYTES_READ_HERE = 4 * 1024 * 1024
 """A job has a price: what is wanted here and is no more stored bytes is read here, too."""
@@ -76,7 +76,7 @@ def placement_table(plan: Plan) -> Table:
 
 def placed_stages(plan: Plan) -> list[Placed]:
     """Return where the stages of a plan run, those of its inputs first."""
-    walk = _Walk([])
+    walk = _Walk([], len(plan.stages))
     walk.flow(plan, ())
     return walk.found
 
@@ -84,6 +84,7 @@ def placed_stages(plan: Plan) -> list[Placed]:
 @dataclass(frozen=True)
 class _Walk:
     found: list[Placed]
+    last: int
 
     def flow(self, plan: Plan, inputs: tuple[int, ...]) -> _Data:
         """Note the stages of a plan; return where its result is."""
@@ -136,7 +137,7 @@ class _Walk:
     def _after(
         self, data: _Data, stage: Stage, inputs: tuple[int, ...], number: int, sent: str = ""
     ) -> _Data:
-        after, why = _after(data, stage)
+        after, why = _after(data, stage, is_last=not inputs and number == self.last)
         self._note(inputs, number, stage, is_here=after is _Data.HERE, why=why or sent)
         return after
 
@@ -144,6 +145,15 @@ class _Walk:
         self, inputs: tuple[int, ...], number: int, stage: Stage, *, is_here: bool, why: str = ""
     ) -> None:
         self.found.append(Placed(inputs, number, stage.clauses, is_here, why))
+
+
+def most_rows_in_rounds(stage: Stage, *, is_last: bool) -> int:
+    """Return of how many rows a limit from the front is answered in rounds, which bring them here.
+
+    Where something stands behind it, only few are worth less than the job that counts them.
+    """
+    is_result = is_last and len(stage.clauses) == 1
+    return _MOST_RESULT_ROWS if is_result else _MOST_FIRST_ROWS
 
 
 def is_read_here(plan: Plan) -> bool:
@@ -175,7 +185,7 @@ def _sent(sides: list[_Data], data: _Data) -> str:
     return "inputs in the driver are sent out, where they are few bytes"
 
 
-def _after(data: _Data, stage: Stage) -> tuple[_Data, str]:
+def _after(data: _Data, stage: Stage, *, is_last: bool) -> tuple[_Data, str]:
     """Return where units are after a stage, and why they are moved."""
     if data is _Data.HERE:
         return data, ""
@@ -194,7 +204,8 @@ def _after(data: _Data, stage: Stage) -> tuple[_Data, str]:
         return _Data.HERE, "its input is about the size of the result"
     if isinstance(clause, Limits):
         demand = clause.demand()
-        if data is _Data.NARROW and demand is not None and demand <= MOST_ROWS_IN_ROUNDS:
+        most = most_rows_in_rounds(stage, is_last=is_last)
+        if data is _Data.NARROW and demand is not None and demand <= most:
             return _Data.HERE, "the first rows are brought here"
         return data, ""
     return _Data.FRAME, ""

@@ -175,22 +175,33 @@ class FlowRunner:
         """Return the rows of the units, in order, up to the demand, without moving data."""
         counted: list[tuple[int, int]] = []
         total = 0
-        if demand == 0:
-            return counted
-        frame = self._jobs.mapped(self.frame(flow), count_task())
-        for seq, unit in self.ordered(frame, barriers_of(flow)):
-            counted.append((seq, sum(row.rows for row in unit)))
-            total += counted[-1][1]
+        rounds: Iterable[TaskFlow] = [flow]
+        if demand is not None and isinstance(flow, NarrowFlow):
+            rounds = self._rounds(flow)
+        for part in rounds:
             if demand is not None and total >= demand:
                 break
+            frame = self._jobs.mapped(self.frame(part), count_task())
+            for seq, unit in self.ordered(frame, barriers_of(part)):
+                counted.append((seq, sum(row.rows for row in unit)))
+                total += counted[-1][1]
+                if demand is not None and total >= demand:
+                    break
         return counted
+
+    def _rounds(self, flow: NarrowFlow) -> Iterator[NarrowFlow]:
+        """Give the units in order, more of them each time."""
+        at, size = 0, self._slots
+        while at < flow.count:
+            yield flow.between(at, at + size)
+            at, size = at + size, size * _ROUND_GROWTH
 
     def in_rounds(self, flow: NarrowFlow, demand: int) -> Iterator[ProcessingUnit]:
         """Give units in order, computing more of them each round until the demand is met."""
-        at, size, given = 0, self._slots, 0
-        while at < flow.count and given < demand:
-            chosen = flow.between(at, at + size)
-            at, size = at + size, size * _ROUND_GROWTH
+        given = 0
+        for chosen in self._rounds(flow):
+            if given >= demand:
+                break
             # No unit can contribute more rows than are still wanted.
             wanted = chosen.cut(dict.fromkeys(chosen.seqs.tolist(), (0, demand - given)))
             for unit in self.units(wanted):

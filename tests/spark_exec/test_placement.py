@@ -41,6 +41,8 @@ QUERIES = {
     "medians": Q.groupby("k").agg(v=("v", "median")),
     "first rows": Q.filter("b").head(9).cum_sum("i"),
     "first rows of a sort": Q.sort("i").head(9),
+    "many first rows": Q.filter("b").head(200_000).cum_sum("i"),
+    "many first rows and no more": Q.filter("b").head(200_000),
     "last rows": Q.tail(5).apply("z", "i + 1"),
     "carried": Q.cum_sum("i").rolling(3).agg(m=("i", "mean")),
     "resample": Q.resample("6h").agg(v=("v", "median"), i=("i", "sum")),
@@ -65,6 +67,7 @@ def _clauses(plan: Plan) -> Iterator[str]:
 
 
 FEW = {"groups", "first rows", "concat", "merge", "as-of behind sorts", "join", "join with few"}
+FEW |= {"many first rows", "many first rows and no more"}
 MANY = [
     pytest.param(name, size, marks=[] if size == 64 and name in FEW else pytest.mark.slow)
     for name in QUERIES

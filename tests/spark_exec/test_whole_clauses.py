@@ -27,6 +27,8 @@ QUERIES = [
     Q.sort("v", "s", descending=[True, False]),
     Q.sort("t", "v", missing="first").resample("6h").agg(first=("v", "first")),
     Q.filter("b").sort("c", "d").tail(7),
+    Q.filter("b").head(200_000).shift("v").groupby("k").agg(n="size", m=("v", "median")),
+    Q.filter("i > 3").row_range(2, 200_000).rolling(3).agg(m=("i", "mean")).tail(9),
     Q.top_k(5, "v"),
     Q.distinct("k", "s", keep="last"),
     Q.distinct("k", keep="none"),
