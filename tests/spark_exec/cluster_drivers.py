@@ -1,0 +1,164 @@
+"""What drivers do on a cluster: each function runs in a process of its own, and asserts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+import tessel as ts
+from tessel.spark_exec import SparkExecutor, register_source, spark_session
+from tessel.testing.parity import assert_parity
+from tests.spark_exec.cluster import Cluster, victims
+from tests.spark_exec.queries import Whole
+
+Q = ts.QueryBuilder()
+ROWS = 2_000
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "300ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+}
+QUERIES = [
+    Q.filter("k != 'b'").groupby("k").agg(n=("x", "count"), m=("x", "mean")),
+    Q.groupby("k").agg(n=("x", "nunique"), m=("x", "median")),  # through a shuffle
+    Q.resample("100s").agg(m=("x", "max")).tail(7),
+    Q.sort("x", descending=True).head(30),
+]
+
+
+@dataclass(frozen=True)
+class Takes(Whole):
+    """Takes a while for each unit; the first attempt of the first task takes very long."""
+
+    name: ClassVar[str] = "test_takes"
+    seconds: float
+    straggles: bool = False
+
+    @property
+    def structure(self) -> ts.ClauseInfo:
+        return ts.ClauseInfo(ts.Structure.ROW_SLICE, ts.Structure.ROW_SLICE)
+
+    def process(self, unit: ts.ProcessingUnit) -> ts.ProcessingUnit:
+        _wait(self.seconds, self.straggles)
+        return unit
+
+
+def _wait(seconds: float, straggles: bool) -> None:
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    if task is None:
+        return  # on threads
+    first = task.partitionId() == 0 and task.attemptNumber() == 0
+    time.sleep(60 if straggles and first else seconds)
+
+
+def _slow_rows(seconds: float, straggles: bool = False) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from tests.spark_exec.cluster_drivers import _wait
+
+        for batch in batches:
+            _wait(seconds, straggles)
+            yield batch
+
+    return slow
+
+
+def _store(folder: Path) -> ts.Store:
+    store = ts.open(str(folder / "store"))
+    times = pa.array(range(ROWS), pa.timestamp("s"))
+    table = {
+        "t": times,
+        "k": ["abcd"[n % 4] for n in range(ROWS)],
+        "x": [n * 7919 % 1009 for n in range(ROWS)],
+    }
+    with ts.options(segment_rows=ROWS // 20, fsync=False):
+        store.write("a", table, index="t")
+    return store
+
+
+def _write(store: ts.Store, name: str, seconds: float, straggles: bool = False) -> None:
+    frame = spark_session().range(0, ROWS, 1, 12).withColumnRenamed("id", "t")
+    slow = frame.mapInArrow(_slow_rows(seconds, straggles), "t long")
+    writer = slow.write.format("tessel").options(store=store.uri, symbol=name, index="t")
+    writer.mode("append").save()
+
+
+def _check_written(store: ts.Store, name: str) -> None:
+    assert store.read(name).to_arrow()["t"].to_pylist() == list(range(ROWS)), name
+
+
+def answers(master: str, folder: Path) -> None:
+    """Check queries, shuffles, the data source both ways, a job, and a parallel write."""
+    spark = spark_session(master, configuration=SETTINGS)
+    register_source(spark)
+    store, executor = _store(folder), SparkExecutor(spark)
+    assert spark.sparkContext.defaultParallelism == 4
+    for query in QUERIES:
+        assert_parity(store, "a", query, executor)
+    frame = spark.read.format("tessel").options(store=store.uri, symbol="a", query="x < 500").load()
+    found = sorted(row.x for row in frame.select("x").collect())
+    assert found == sorted(store.read("a", query=Q.filter("x < 500")).to_arrow()["x"].to_pylist())
+    _write(store, "written", 0)
+    _check_written(store, "written")
+    job = store.scan("a").then(Takes(600.0)).submit(executor=executor)
+    while not job.progress.total:
+        assert not job.done(), job.error
+        time.sleep(0.1)
+    job.cancel()
+    with contextlib.suppress(ts.TesselError):
+        job.result()
+    assert job.state == ts.JobState.CANCELLED, job.error
+    assert_parity(store, "a", QUERIES[0], executor)
+
+
+def failures(cluster: Cluster, folder: Path) -> None:
+    """Check queries and writes of which a process is killed, or a task runs twice."""
+    spark = spark_session(cluster.master, configuration=SETTINGS)
+    register_source(spark)
+    store, executor = _store(folder), SparkExecutor(spark)
+    shuffled = Q.then(Takes(0.3)).groupby("k").agg(n=("x", "nunique"), m=("x", "sum"))
+    for what in ("python", "executor", "worker"):
+        with _killed(cluster, what):
+            assert_parity(store, "a", shuffled, executor)
+        with _killed(cluster, what):
+            _write(store, what, 0.6)
+        _check_written(store, what)
+    assert_parity(store, "a", Q.then(Takes(0.1, True)).tail(900), executor)
+    _write(store, "twice", 0.1, True)
+    _check_written(store, "twice")
+
+
+@contextlib.contextmanager
+def _killed(cluster: Cluster, what: str) -> Iterator[None]:
+    """Kill a process of the youngest worker's machine while tasks of the block run."""
+    killed: list[int] = []
+    tracker = spark_session().sparkContext.statusTracker()
+
+    def kill() -> None:
+        while not killed:
+            time.sleep(0.05)
+            stages = map(tracker.getStageInfo, list(tracker.getActiveStageIds()))
+            if any(stage is not None and stage.numCompletedTasks for stage in stages):
+                for pid in victims(cluster.workers[-1], what)[:1]:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    yield
+    assert killed, what
+    if what == "worker":
+        cluster.add_worker()

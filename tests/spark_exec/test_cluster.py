@@ -1,0 +1,59 @@
+"""A standalone cluster: the answers of threads, whatever is killed or runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark_exec.cluster import Cluster, standalone_cluster
+from tests.spark_exec.scripts import run_script
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are not told"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def _run(source: str, folder: Path) -> None:
+    done = run_script(source, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("done\n"), done.stdout
+
+
+def test_answers(cluster: Cluster, tmp_path: Path) -> None:
+    _run(
+        f"""
+        from pathlib import Path
+        from tests.spark_exec.cluster_drivers import answers
+
+        answers({cluster.master!r}, Path({str(tmp_path)!r}))
+        print("done")
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.slow
+def test_what_is_killed_or_runs_twice(tmp_path: Path) -> None:
+    """The cluster is the driver's own child: it replaces the machine that it kills."""
+    _run(
+        f"""
+        from pathlib import Path
+        from tests.spark_exec.cluster import standalone_cluster
+        from tests.spark_exec.cluster_drivers import failures
+
+        folder = Path({str(tmp_path)!r})
+        with standalone_cluster(folder) as cluster:
+            failures(cluster, folder)
+        print("done")
+        """,
+        tmp_path,
+    )
