@@ -28,6 +28,7 @@ from tessel.errors import (
     StoreError,
     TesselError,
 )
+from tessel.spark_exec.failures import known_failure
 from tessel.spark_exec.wire import WireRow
 
 __all__ = [
@@ -131,8 +132,9 @@ def from_driver_exception(error: BaseException) -> TesselError:
     Returns
     -------
     TesselError
-        The worker's own error where its text carries one; else a SparkError with the innermost
-        Python message, or with the first line of the text where no Python was at fault.
+        The worker's own error where its text carries one; else what a failure of Spark means, where
+        that is known; else a SparkError with the innermost Python message, or with the first line
+        of the text where no Python was at fault.
     """
     texts = list(_texts(error))
     for text in texts:
@@ -143,6 +145,9 @@ def from_driver_exception(error: BaseException) -> TesselError:
                 continue  # cut by a layer that shortens texts; another copy may be whole
     if isinstance(error, TesselError):
         return error
+    known = known_failure(texts)
+    if known is not None:
+        return known
     for text in texts:
         too_large = _TOO_LARGE.search(text)
         if too_large is not None:

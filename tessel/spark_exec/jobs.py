@@ -20,6 +20,7 @@ from tessel.errors import TesselError
 from tessel.lazy import dataclass
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
+from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.wire import WIRE_DDL, WireRow, received, wire_batch
 
@@ -99,7 +100,7 @@ class Jobs(Closing):
         """Return a frame with a task run on each partition, which makes rows of a schema."""
         ignore_pandas_notice()
         with _spark_errors():
-            return frame.mapInArrow(task, schema)
+            return frame.mapInArrow(shipped(task), schema)
 
     def grouped(self, frame: DataFrame, partitions: int) -> DataFrame:
         """Return a frame with all rows of a bucket in one of so many partitions."""

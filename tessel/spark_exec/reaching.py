@@ -11,14 +11,18 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 from tessel.errors import SparkError
 from tessel.options import current
 from tessel.spark_exec.driver import Driver
 from tessel.spark_exec.settings import is_local
 
-__all__ = ["bounded_start", "check_answers"]
+__all__ = ["bounded_start", "check_answers", "within_start_timeout"]
+
+Value = TypeVar("Value")
 
 _ADDRESSES = re.compile(r"(?:spark|sc)://([^/;]+)")
 _CONNECT_PORT = 15002
@@ -73,9 +77,34 @@ def bounded_start(master: str, driver: Driver | None) -> Iterator[None]:
         yield
     except Exception as error:
         if over.is_set():
-            raise SparkError.no_answer(
-                master, f"no session within {seconds} s (option spark_start_timeout)"
-            ) from error
+            raise _too_late(master, seconds) from error
         raise
     finally:
         timer.cancel()
+
+
+def within_start_timeout(master: str, work: Callable[[], Value]) -> Value:
+    """Return what some work returns, unless the server that it waits for is silent for too long.
+
+    The work then goes on in a thread that nothing waits for: a client of Spark Connect tries again
+    for minutes, and cannot be told to end.
+    """
+    seconds = current().spark_start_timeout
+    found: Future[Value] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="tessel-spark-connect", daemon=True).start()
+    if not wait([found], seconds).done:
+        raise _too_late(master, seconds)
+    return found.result()
+
+
+def _too_late(master: str, seconds: int) -> SparkError:
+    return SparkError.no_answer(
+        master, f"no session within {seconds} s (option spark_start_timeout)"
+    )

@@ -28,7 +28,7 @@ from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_driver
 from tessel.spark_exec.java import JavaChoice, choose_java
-from tessel.spark_exec.reaching import bounded_start, check_answers
+from tessel.spark_exec.reaching import bounded_start, check_answers, within_start_timeout
 from tessel.spark_exec.settings import (
     holds_temporary,
     is_local,
@@ -310,12 +310,19 @@ def _start(master: str, name: str, configuration: dict[str, str]) -> SparkSessio
 def _connected(url: str, configuration: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    def connect() -> SparkSession:
+        session = SparkSession.builder.remote(url).config(map=dict(configuration)).getOrCreate()
+        session.version  # noqa: B018  (the first call that the server answers)
+        return session
+
     try:
-        return SparkSession.builder.remote(url).config(map=dict(configuration)).getOrCreate()
+        return within_start_timeout(url, connect)
+    except TesselError:
+        raise
     except ImportError as error:
         raise MissingDependencyError(
             f"Spark Connect needs packages that are not installed: {error}",
-            hint='pip install "pyspark[connect]"',
+            hint='pip install "tessel[connect]"',
             package="pyspark[connect]",
         ) from error
     except Exception as error:

@@ -24,6 +24,7 @@ _OF_THE_INSTALLED = ("spark.python.daemon.module", "spark.executorEnv.PYTHONPATH
 """Settings that take the package for installed, which an archive makes unnecessary."""
 
 
+@functools.cache
 def package_version() -> str:
     """Return the version of this package; "unknown" where it runs without being installed."""
     try:

@@ -1,4 +1,7 @@
-"""A standalone cluster of Spark on the loopback: one master, workers, each a process of its own."""
+"""A standalone cluster of Spark on the loopback: one master, workers, each a process of its own.
+
+Each has an address of its own: Spark repeats a slow task on another host only.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class Cluster:
         command = [
             str(spark_home() / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{what.lower()}.{what}",
-            *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
+            *("--host", f"127.0.0.{len(self.processes) + 1}", "--webui-port", "0", *arguments),
         ]
         with log.open("wb") as output:
             process = subprocess.Popen(

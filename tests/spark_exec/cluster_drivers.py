@@ -100,10 +100,15 @@ def _check_written(store: ts.Store, name: str) -> None:
     assert store.read(name).to_arrow()["t"].to_pylist() == list(range(ROWS)), name
 
 
+def _session(master: str) -> None:
+    with ts.options(spark_start_timeout=600):  # other work may hold a start up
+        register_source(spark_session(master, configuration=SETTINGS))
+
+
 def answers(master: str, folder: Path) -> None:
     """Check queries, shuffles, the data source both ways, a job, and a parallel write."""
-    spark = spark_session(master, configuration=SETTINGS)
-    register_source(spark)
+    _session(master)
+    spark = spark_session()
     store, executor = _store(folder), SparkExecutor(spark)
     assert spark.sparkContext.defaultParallelism == 4
     for query in QUERIES:
@@ -126,9 +131,8 @@ def answers(master: str, folder: Path) -> None:
 
 def failures(cluster: Cluster, folder: Path) -> None:
     """Check queries and writes of which a process is killed, or a task runs twice."""
-    spark = spark_session(cluster.master, configuration=SETTINGS)
-    register_source(spark)
-    store, executor = _store(folder), SparkExecutor(spark)
+    _session(cluster.master)
+    store, executor = _store(folder), SparkExecutor()
     shuffled = Q.then(Takes(0.3)).groupby("k").agg(n=("x", "nunique"), m=("x", "sum"))
     for what in ("python", "executor", "worker"):
         with _killed(cluster, what):
@@ -158,7 +162,9 @@ def _killed(cluster: Cluster, what: str) -> Iterator[None]:
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
+    began = time.monotonic()
     yield
+    print(what, time.monotonic() - began, flush=True)
     assert killed, what
     if what == "worker":
         cluster.add_worker()

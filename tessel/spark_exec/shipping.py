@@ -1,0 +1,45 @@
+"""How a task reaches a worker that may lack the package, or have another version of it.
+
+What Spark sends is a function of the standard library alone with the task as bytes: only a worker
+that has this package, in the driver's version, takes the bytes for a task. Any other says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tessel.spark_exec.submission import package_version
+from tessel.spark_exec.tasks import TaskFunction
+
+__all__ = ["shipped"]
+
+
+def shipped(task: TaskFunction) -> TaskFunction:
+    """Return a task in the form that is sent; on a worker that cannot run it, it raises.
+
+    The texts of its errors are known to :mod:`tessel.spark_exec.failures`.
+    """
+    cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
+    packed: bytes = cloudpickle.dumps(task)
+    version = package_version()
+
+    # Nothing of a module is used below: with it, the function would not load without the package.
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pickle
+        import socket
+        import sys
+
+        place = f"{sys.executable} on {socket.gethostname()}"
+        try:
+            from tessel.spark_exec.submission import package_version
+        except ImportError as error:
+            raise RuntimeError(f"tessel-worker-lacks {place}: {error}") from None
+        if package_version() != version:
+            raise RuntimeError(f"tessel-worker-differs {place}: {package_version()} {version}")
+        yield from pickle.loads(packed)(batches)
+
+    return run

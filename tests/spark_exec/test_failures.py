@@ -1,0 +1,111 @@
+"""Failures of Spark itself are sentences that say what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tessel as ts
+from tessel.errors import CancelledError, SparkError
+from tessel.spark_exec import shipping
+from tessel.spark_exec.errors_wire import from_driver_exception
+from tessel.spark_exec.failures import known_failure
+from tessel.spark_exec.reaching import within_start_timeout
+
+PAGE = (
+    "An error occurred while calling o61.collectToPython.\n: org.apache.spark.SparkException: "
+    "Job aborted due to stage failure: "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (
+            "Master removed our application: FAILED\n\tat",
+            "the application (FAILED)",
+            "wrote before",
+        ),
+        ("All masters are unresponsive! Giving up.", "master no longer answers", "stop_session"),
+        (
+            "Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 "
+            "(TID 7) (127.0.0.2 executor 3): ExecutorLostFailure (executor 3 exited caused by one "
+            "of the running tasks) Reason: Command exited with code 137\nDriver stacktrace:",
+            "lost its executor 4 times: Command exited with code 137",
+            "wrote before",
+        ),
+        ('IOException: Cannot run program "/no/python": error=2', "/no/python", "PYSPARK_PYTHON"),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has 3.9", "has 3.9", "PYSPARK_PYTHON"),
+        ("ModuleNotFoundError: No module named 'tessel'\n", "module 'tessel'", "package_archive"),
+        ("Job 3 failed because SparkContext was shut down", "session was stopped", "stop_session"),
+        (
+            "Total size of serialized results of 3 tasks (1.1 GiB) is bigger than "
+            "spark.driver.maxResultSize (1024.0 MiB)",
+            "larger than spark.driver.maxResultSize (1024.0 MiB)",
+            "iter_batches",
+        ),
+        ("<_InactiveRpcError status = StatusCode.UNAVAILABLE", "no longer answers", "connect anew"),
+    ],
+)
+def test_pages_of_the_jvm_are_told_in_a_sentence(text: str, message: str, hint: str) -> None:
+    error = from_driver_exception(RuntimeError(PAGE + text))
+    assert isinstance(error, SparkError)
+    assert message in error.message
+    assert "\n" not in error.message
+    assert hint in str(error.hint)
+
+
+def test_a_job_that_spark_cancelled_is_cancelled() -> None:
+    text = PAGE + "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs"
+    assert isinstance(from_driver_exception(RuntimeError(text)), CancelledError)
+    assert known_failure(["ZeroDivisionError: division by zero"]) is None
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+def test_a_worker_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.record_batch({"x": [1]})
+    assert list(shipping.shipped(_same)(iter([batch]))) == [batch]
+    monkeypatch.setattr(shipping, "package_version", lambda: "9.9")
+    with pytest.raises(RuntimeError) as caught:
+        next(shipping.shipped(_same)(iter([batch])))
+    error = from_driver_exception(RuntimeError(f"{PAGE}{caught.value}\n at"))
+    assert "has Tessel 0.1.0; the driver has 9.9" in error.message
+    assert sys.executable in error.message
+    assert "package_archive()" in str(error.hint)
+
+
+def test_a_worker_without_the_package_is_told(tmp_path: Path) -> None:
+    from pyspark import cloudpickle
+
+    sent = tmp_path / "task"
+    sent.write_bytes(cloudpickle.dumps(shipping.shipped(_same)))
+    source = (
+        f"import sys; sys.path.append({sysconfig.get_path('purelib')!r}); import pickle\n"
+        f"next(pickle.load(open({str(sent)!r}, 'rb'))(iter([])))"
+    )
+    # Without the start-up files of the environment a checkout is not installed.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", source], capture_output=True, text=True, cwd=tmp_path
+    )
+    error = from_driver_exception(RuntimeError(PAGE + done.stderr))
+    assert "which lacks Tessel: No module named 'tessel'" in error.message
+    assert "PYSPARK_PYTHON" in str(error.hint)
+
+
+def test_a_silent_server_is_left() -> None:
+    ever = threading.Event()
+    with ts.options(spark_start_timeout=1), pytest.raises(SparkError, match="sc://x") as caught:
+        within_start_timeout("sc://x", ever.wait)
+    ever.set()
+    assert "no session within 1 s" in str(caught.value.detail)
+    assert within_start_timeout("sc://x", lambda: 7) == 7
