@@ -15,7 +15,11 @@ LAUNCHER_TOOLS = ("bash", "sh", "env", "dirname", "ps", "head", "uname")
 
 
 def run_script(
-    source: str, *, folder: Path, environment: Mapping[str, str] | None = None
+    source: str,
+    *,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    timeout_seconds: int = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``source`` with this interpreter; ``environment`` replaces the variables."""
     script = folder / "script.py"
@@ -30,7 +34,7 @@ def run_script(
         env=variables,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout_seconds,
         check=False,
     )
 

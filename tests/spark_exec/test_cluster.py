@@ -23,7 +23,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def _run(source: str, folder: Path) -> None:
-    done = run_script(source, folder=folder)
+    done = run_script(source, folder=folder, timeout_seconds=1_500)  # against hangs alone
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("done\n"), done.stdout
 
