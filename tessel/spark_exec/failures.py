@@ -13,7 +13,7 @@ _INSTALL = (
     "set PYSPARK_PYTHON to an interpreter that has it, or send it: "
     "spark.sparkContext.addPyFile(str(tessel.spark_exec.package_archive()))"
 )
-_PYTHON = "set PYSPARK_PYTHON to an interpreter that all workers have"
+_PYTHON = "set PYSPARK_PYTHON to an interpreter that all workers have, with what Tessel stands on"
 _LOGS = "the folder of the application on a worker has what its executors wrote before they ended"
 
 # A traceback shows the line that raises as well, where the first part is still in braces.
@@ -29,6 +29,11 @@ _KNOWN = (
         _INSTALL,
     ),
     (r"No module named '(tessel\b[^']*)'", "Spark's workers have no module {0!r}", _INSTALL),
+    (
+        r"No module named '((?:pyarrow|pandas|numpy|esper|lark|google_crc32c)\b[^']*)'",
+        "the Python of Spark's workers has no module {0!r}",
+        _PYTHON,
+    ),
     (
         r"PYTHON_VERSION_MISMATCH\]? *(.*)",
         "Spark's workers run another Python than the driver: {0}",

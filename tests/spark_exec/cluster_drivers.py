@@ -162,9 +162,7 @@ def _killed(cluster: Cluster, what: str) -> Iterator[None]:
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    began = time.monotonic()
     yield
-    print(what, time.monotonic() - began, flush=True)
     assert killed, what
     if what == "worker":
         cluster.add_worker()

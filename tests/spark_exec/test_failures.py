@@ -44,6 +44,7 @@ PAGE = (
         ('IOException: Cannot run program "/no/python": error=2', "/no/python", "PYSPARK_PYTHON"),
         ("[PYTHON_VERSION_MISMATCH] Python in worker has 3.9", "has 3.9", "PYSPARK_PYTHON"),
         ("ModuleNotFoundError: No module named 'tessel'\n", "module 'tessel'", "package_archive"),
+        ("ModuleNotFoundError: No module named 'pyarrow'", "no module 'pyarrow'", "PYSPARK_PYTHON"),
         ("Job 3 failed because SparkContext was shut down", "session was stopped", "stop_session"),
         (
             "Total size of serialized results of 3 tasks (1.1 GiB) is bigger than "
