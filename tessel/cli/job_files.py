@@ -108,9 +108,12 @@ class JobFile:
 
     def _result(self, lazy: LazyTable, executor: Any) -> dict[str, Any]:
         if self.into is not None:
-            more = {} if self.keys is None else {"keys": list(self.keys)}
-            put = getattr(lazy.store, self.verb)
-            return {"into": self.into, "version": put(self.into, lazy, executor=executor, **more)}
+            found = lazy.collect(executor=executor)
+            more: dict[str, Any] = {"index": found.index} if self.verb == "write" else {}
+            if self.keys is not None:
+                more["keys"] = list(self.keys)
+            version = getattr(lazy.store, self.verb)(self.into, found.to_arrow(), **more)
+            return {"into": self.into, "version": version, "rows": len(found)}
         batches = lazy.iter_batches(executor=executor)
         if self.file is None:
             return {"rows": sum(batch.num_rows for batch in batches)}

@@ -51,6 +51,21 @@ def test_a_job_of_options_runs_and_leaves_nothing(folder: Path) -> None:
     assert ts.open(str(folder)).version == 1
 
 
+def test_a_job_into_a_symbol(folder: Path, tmp_path: Path) -> None:
+    command = ["submit", "p > 9.8", "-s", folder, "--symbol", "trades"]
+    outcome = _outcome([*command, "--into", "high"])
+    assert (outcome["into"], outcome["version"], outcome["rows"]) == ("high", 2, 3)
+    assert ts.open(str(folder)).read("high").to_arrow()["t"].to_pylist() == [1, 2, 4]
+    upsert = ["--into", "high", "--verb", "upsert", "--key", "t"]
+    assert _outcome([*command, *upsert])["version"] == 3
+    write = {"symbol": "trades", "verb": "update"}
+    job = _job(tmp_path, read={"symbol": "high"}, write=write, query="t == 2")
+    _outcome(["submit", job, "-s", folder])
+    store = ts.open(str(folder))
+    assert store.read("high").to_arrow()["t"].to_pylist() == [1, 2, 4]
+    assert store.read("trades").to_arrow()["t"].to_pylist() == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
 def test_a_job_of_a_file_writes_a_file(folder: Path, tmp_path: Path, ending: str) -> None:
     target = tmp_path / f"found.{ending}"
