@@ -132,7 +132,7 @@ def test_every_row_comes_once_and_in_order(
                 case "n":
                     store.set_metadata("x", {"n": total})
         rest = stream.batches()
-        assert all(rest)
+        assert all(rest[:-1])  # the last one may bring nothing: what was not rows is passed
     found += [row for batch in rest for row in batch]
     assert found == store.read("x").to_arrow()["t"].to_pylist()[0 if begin is None else 9 :]
     assert stream.batch() is None
@@ -179,8 +179,7 @@ def test_edits_are_skipped_with_the_rows_that_they_bring(store: ts.Store) -> Non
     assert stream.batch() == [0, 1, 2]
     store.append("x", frame(3, 5))
     store.update("x", {"t": [1, 1, 1], "v": [0.0] * 3})
-    assert stream.batch() == [3, 4]
-    assert stream.batch() is None
+    assert stream.batches() == [[3, 4]]
     store.append("x", frame(5, 6))
     store.write("x", frame(10, 12), index="t")
     store.append("x", frame(12, 13))
@@ -202,6 +201,33 @@ def test_what_has_expired(store: ts.Store) -> None:
     with pytest.raises(SnapshotExpiredError, match="versions 4 to"):
         Driven(store, starting_version=2)
     assert Driven(store, starting_version=4).batches() == [[4]]
+
+
+@pytest.mark.parametrize("what", ["compact", "metadata", "column", "skipped"])
+def test_what_brought_no_rows_may_expire(store: ts.Store, what: str) -> None:
+    with ts.options(segment_rows=2):
+        store.write("x", frame(0, 3), index="t")
+        store.append("x", frame(3, 4))
+    stream = Driven(store, on_edit="skip")
+    assert stream.batch() == [0, 1, 2, 3]
+    match what:
+        case "compact":
+            store.compact("x")
+        case "metadata":
+            store.set_metadata("x", {"n": 1})
+        case "column":
+            store.add_column("x", "w", 1)
+        case _:
+            store.delete_rows("x", rows=(0, 1))
+    assert stream.batches() == [[]]
+    stream.restart()
+    for number in range(3):
+        store.write("other", {"n": [number]})
+    store.expire(store.newest, dry_run=False)
+    store.append("x", {**frame(4, 5), **({"w": [1]} if what == "column" else {})})
+    with pytest.raises(SnapshotExpiredError):
+        Driven(store, starting_version=1)
+    assert stream.batches() == [[4]]
 
 
 def test_a_lease_keeps_what_a_batch_reads(store: ts.Store) -> None:

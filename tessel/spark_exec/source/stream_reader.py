@@ -189,6 +189,8 @@ class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             position = run.start
             for version, rows in run.reached:
                 if rows <= position:
+                    # Commits without rows are passed as well: they may expire before rows come.
+                    end = Offset(begun.store, version, rows) if rows == position else end
                     continue
                 if taken == versions or most == position:
                     return end
