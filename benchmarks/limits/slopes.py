@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessel.clauses.spill.giving_back import give_back
+from tessel.clauses.spill.file import give_back
 
 __all__ = ["Case", "Measured", "calls", "calls_slope", "measured", "slope"]
 

@@ -20,7 +20,7 @@ from tessel.clauses.aggregates.registry import (
     find_bundle,
 )
 from tessel.clauses.computed import ComputedColumn, free_name
-from tessel.clauses.named_aggregate import FORMS, NamedAggregate, named_aggregate
+from tessel.clauses.results import FORMS, NamedAggregate, named_aggregate
 from tessel.errors import AggregateError
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression, post_order

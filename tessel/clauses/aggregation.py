@@ -37,9 +37,8 @@ from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_o
 from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import scanned_groups
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
-from tessel.clauses.results import AggregatingClause
+from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.clauses.units.reduced import ReducedUnit, groups_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.max import Max
-from tessel.clauses.along_rows.cumulative_extreme import CumulativeExtreme
+from tessel.clauses.along_rows.cumulative import CumulativeExtreme
 from tessel.clauses.registry import register
 from tessel.lazy import dataclass
 

@@ -11,9 +11,8 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
 from tessel.clauses.aggregates.sum import Sum
-from tessel.clauses.along_rows.cumulative import Cumulative, Running
+from tessel.clauses.along_rows.cumulative import Cumulative, Running, running_sums
 from tessel.clauses.along_rows.key_order import in_rows
-from tessel.clauses.along_rows.running_sums import running_sums
 from tessel.clauses.registry import register
 from tessel.clauses.values import integers
 from tessel.kernels.exact_sums import ExactSums

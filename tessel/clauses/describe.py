@@ -13,9 +13,9 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import is_hashable, is_text_or_binary, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError

@@ -28,9 +28,8 @@ from tessel.clauses.base import Carry, ClauseInfo, Structure
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.index_values import index_integers
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
-from tessel.clauses.results import AggregatingClause
+from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError

@@ -2,6 +2,8 @@
 
 The planner adds it: partial states of segments that statistics answer are such rows. Its class has
 the name that plans as JSON and ``explain`` show.
+
+no_rows: what a query starts with of which no row can come out; made by the planner.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
@@ -21,7 +23,7 @@ from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["KnownRows"]
+__all__ = ["KnownRows", "NoRows"]
 
 
 @register
@@ -86,3 +88,52 @@ class KnownRows(Clause):
     def describe(self) -> str:
         """Return the name, and how many rows there are."""
         return f"{self.name}({self.table.num_rows})"
+
+
+@register
+@dataclass(frozen=True)
+class NoRows(Clause):
+    """No rows of a schema, whatever comes in, of which nothing is read.
+
+    Attributes
+    ----------
+    schema
+        The columns that come out.
+    reason
+        What keeps nothing, for explain.
+    """
+
+    name: ClassVar[str] = "no_rows"
+    internal: ClassVar[bool] = True
+    schema: TableSchema
+    reason: str = ""
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out; no column is read."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            columns=frozenset(),
+            adds=frozenset(self.schema.names),
+            index=IndexEffect.REPLACE,
+            reduced=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns that come out."""
+        return self.schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Return no rows."""
+        return unit.replace(self.schema.empty(), index=self.schema.index)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Give nothing, and take nothing: what stands before does not run."""
+        yield from ()
+
+    def describe(self) -> str:
+        """Return the name, and what keeps nothing."""
+        return f"{self.name}({self.reason})"

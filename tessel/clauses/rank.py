@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.along_rows.external_ranking import VALUE, ranked_rows
 from tessel.clauses.along_rows.key_order import keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
-from tessel.clauses.along_rows.ranking import Ranking, RankMethod
+from tessel.clauses.along_rows.ranking import VALUE, Ranking, RankMethod, ranked_rows
 from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.clauses.spill.spool import Parked, Spool

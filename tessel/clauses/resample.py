@@ -29,9 +29,8 @@ from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import reduced_slices
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.head import Head
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
-from tessel.clauses.results import AggregatingClause
+from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.select import Select
 from tessel.clauses.structures import (
     StructuredUnits,

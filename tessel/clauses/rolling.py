@@ -13,16 +13,14 @@ from tessel.arrays import empty_table
 from tessel.cached import cached
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
-from tessel.clauses.along_rows.neighbours import Reach
+from tessel.clauses.along_rows.neighbours import Reach, TimeReach
 from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
-from tessel.clauses.along_rows.time_neighbours import TimeReach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
-from tessel.clauses.results import AggregatingClause
+from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema

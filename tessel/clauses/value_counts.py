@@ -15,9 +15,9 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.sort import Sort
 from tessel.clauses.spill.spool import AsideUnit
 from tessel.clauses.spill.workspace import workspace_of

@@ -17,7 +17,7 @@ from tessel.expression.checking import NodeType
 from tessel.expression.kernels.values import literal_value
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
-from tessel.kernels.decimal_bounds import DecimalBounds
+from tessel.kernels.decimal_sums import DecimalBounds
 from tessel.kernels.program import Op
 
 __all__ = [

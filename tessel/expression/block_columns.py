@@ -26,7 +26,7 @@ from tessel.expression.block_steps import (
     Ranges,
     UnboundProgram,
 )
-from tessel.kernels.decimal_bounds import DecimalBounds
+from tessel.kernels.decimal_sums import DecimalBounds
 from tessel.kernels.program import RESIDUAL_SHIFT, Op
 from tessel.lazy import dataclass
 

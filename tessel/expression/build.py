@@ -12,8 +12,8 @@ from tessel.expression.operators.boolean import And, Or
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
-    from tessel.expression.operators.conditional import Case, Coalesce
-    from tessel.expression.operators.number import MaxOf, MinOf
+    from tessel.expression.operators.arithmetic import MaxOf, MinOf
+    from tessel.expression.operators.boolean import Case, Coalesce
 
 __all__ = [
     "WhenBranches",
@@ -85,7 +85,7 @@ class WhenBranches:
 
     def otherwise(self, value: object) -> Case:
         """Give the value for all other rows; ``None`` makes them missing."""
-        from tessel.expression.operators.conditional import Case
+        from tessel.expression.operators.boolean import Case
 
         conditions: list[Expression] = []
         values: list[Expression] = []
@@ -116,21 +116,21 @@ def where(condition: object, value: object, otherwise: object) -> Case:
 @checks_arguments
 def coalesce(*operands: object) -> Coalesce:
     """Return the first operand that is not missing, in each row."""
-    from tessel.expression.operators.conditional import Coalesce
+    from tessel.expression.operators.boolean import Coalesce
 
     return Coalesce(tuple(as_expression(operand) for operand in operands))
 
 
 def min_of(*operands: object) -> MinOf:
     """Return the smallest of the operands in each row; missing ones are skipped."""
-    from tessel.expression.operators.number import MinOf
+    from tessel.expression.operators.arithmetic import MinOf
 
     return MinOf(tuple(as_expression(operand) for operand in operands))
 
 
 def max_of(*operands: object) -> MaxOf:
     """Return the largest of the operands in each row; missing ones are skipped."""
-    from tessel.expression.operators.number import MaxOf
+    from tessel.expression.operators.arithmetic import MaxOf
 
     return MaxOf(tuple(as_expression(operand) for operand in operands))
 

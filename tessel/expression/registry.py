@@ -23,8 +23,8 @@ _Class = TypeVar("_Class", bound="type[Expression]")
 _operators: dict[str, type[Expression]] = {}
 
 _MODULES = (
-    *("comparison", "boolean", "arithmetic", "membership", "conditional"),
-    *("number", "casting", "text", "time", "aggregate"),
+    *("comparison", "boolean", "arithmetic", "membership"),
+    *("casting", "text", "time", "aggregate"),
 )
 """The modules of operators, those of most queries first."""
 

@@ -25,8 +25,7 @@ from tessel.expression import build, literal_codec, temporal
 from tessel.expression.leaves import KEYWORDS, Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated, aggregate_call_names
-from tessel.expression.operators.boolean import And, Not, Or
-from tessel.expression.operators.conditional import Case
+from tessel.expression.operators.boolean import And, Case, Not, Or
 from tessel.expression.operators.membership import IsIn, IsMissing
 from tessel.expression.operators.text import Like, Matches
 from tessel.expression.registry import all_operators, make

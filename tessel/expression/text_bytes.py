@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.kernels.group_texts import Texts
+from tessel.kernels.group_rows import Texts
 
 __all__ = ["byte_offsets", "texts_of"]
 

@@ -2,7 +2,7 @@
 
 What :class:`~tessel.kernels.word_numbers.WordNumbers` is for words of 64 bits, this is for text and
 bytes of any length: a hash table with linear probing, at most half full, of the hash that
-:mod:`tessel.kernels.group_texts` tells. Hashes decide nothing but where a text is looked for; those
+:mod:`tessel.kernels.group_rows` tells. Hashes decide nothing but where a text is looked for; those
 of a run of rows are computed before the first of them is, so that a processor waits for the table
 once for many rows.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
-from tessel.kernels.group_texts import Texts, text_hash
+from tessel.kernels.group_rows import Texts, text_hash
 from tessel.kernels.intrinsics import words_of
 
 __all__ = ["TextNumbers"]

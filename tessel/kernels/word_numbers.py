@@ -1,4 +1,6 @@
-"""Numbers for the distinct words of a column, and the number of a word that is asked for.
+"""The hash of words of 64 bits; :mod:`tessel.clauses.grouped.hashing` says which, to the bit.
+
+Numbers for the distinct words of a column, and the number of a word that is asked for.
 
 A *word* is any value of 64 bits that is equal to another exactly where their bits are: an integer
 of any width, an instant, a float without NaN and −0.0. Words that lie close together are found in a
@@ -15,7 +17,22 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = ["WordNumbers", "are_words", "numbers_of_words", "word_slots"]
+__all__ = ["WordNumbers", "are_words", "mix_words", "numbers_of_words", "word_slots"]
+
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+@kernel("words: u64[rows], mixed: mut u64[rows]")
+def mix_words(words: Any, mixed: Any) -> None:
+    """Write the hash of each word."""
+    for row in range(len(words)):
+        word = words[row] + _INCREMENT
+        word = (word ^ (word >> _FIRST_SHIFT)) * _FIRST_FACTOR
+        word = (word ^ (word >> _SECOND_SHIFT)) * _SECOND_FACTOR
+        mixed[row] = word ^ (word >> _LAST_SHIFT)
+
 
 Integers = NDArray[np.int64]
 Truths = NDArray[np.bool_]

@@ -115,7 +115,7 @@ def run_clauses(
                     part = run_clause(clause, schemas[number + 1], part)
                 return part
 
-            from tessel.pipeline.first_errors import first_error
+            from tessel.pipeline.promises import first_error
 
             first = first_error(clauses, unit, at, error, run)
             if first is error:

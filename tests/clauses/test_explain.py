@@ -22,7 +22,7 @@ from tessel.ecs import ComponentManager, FetchCount
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.pipeline import Explanation, Plan, explain_entities
+from tessel.pipeline import Explanation, Plan, explain_metadata
 from tessel.pipeline import executor as pipeline
 from tessel.store.manifest.piece import PieceSource
 from tessel.testing.queries import build, chains, query_tables
@@ -218,7 +218,7 @@ def test_the_entities_that_are_said_are_those_of_a_run(
             store.write(name, pa.table({"t": minutes, "a": rows, "b": rows}), index="t")
     explanation = store.explain("x", query)
     monkeypatch.setattr(pipeline, "ComponentManager", Noting)
-    monkeypatch.setattr(explain_entities, "_SHOWN_ENTITIES", 100)
+    monkeypatch.setattr(explain_metadata, "_SHOWN_ENTITIES", 100)
     whole = store.explain("x", query)
     store.read("x", query=query)
     said = _entities(whole)

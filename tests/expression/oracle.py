@@ -21,9 +21,7 @@ from tessel.expression.leaves import Column, Literal
 from tessel.expression.operators import arithmetic as a
 from tessel.expression.operators import boolean as b
 from tessel.expression.operators import comparison as c
-from tessel.expression.operators import conditional as w
 from tessel.expression.operators import membership as m
-from tessel.expression.operators import number as n
 from tessel.expression.operators import text as s
 
 _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -82,21 +80,21 @@ class Interpreter:
                 return missing(self.value(operand, row))
             case m.IsIn():
                 return self.is_in(e, row)
-            case w.Case():
+            case b.Case():
                 for condition, branch in zip(e.conditions, e.values, strict=True):
                     if self.value(condition, row) is True:
                         return self.typed(self.value(branch, row), e)
                 return self.typed(self.value(e.otherwise, row), e)
-            case w.Coalesce():
+            case b.Coalesce():
                 for operand in e.operands:
                     value = self.value(operand, row)
                     if not missing(value):
                         return self.typed(value, e)
                 return None
-            case n.MinOf() | n.MaxOf():
+            case a.MinOf() | a.MaxOf():
                 values = [self.typed(self.value(operand, row), e) for operand in e.operands]
                 present = [value for value in values if not missing(value)]
-                best = min if isinstance(e, n.MinOf) else max
+                best = min if isinstance(e, a.MinOf) else max
                 return best(present) if present else None
             case c.Comparison(left=left, right=right):
                 one, two = self.beside(left, right, row), self.beside(right, left, row)

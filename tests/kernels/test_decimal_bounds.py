@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels.decimal_bounds import DecimalBounds
+from tessel.kernels.decimal_sums import DecimalBounds
 
 _Held = tuple[list[float], list[int], DecimalBounds]
 """Doubles, the integers that are meant, and what is known of both."""

@@ -11,8 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tessel.kernels.blocks import StoredBlocks
-from tessel.kernels.decimal_bounds import DecimalBounds
-from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.decimal_sums import DecimalBounds, DecimalSum
 from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.group_sums import group_sums
 from tessel.kernels.program import RESIDUAL_SHIFT, Op

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import byte_offsets
-from tessel.kernels.group_rows import group_range, group_words
-from tessel.kernels.group_texts import Texts, group_texts
+from tessel.kernels.group_rows import Texts, group_range, group_texts, group_words
 from tests.kernels.forced import FORMS, LEVELS, in_form
 
 rows_module = importlib.import_module("tessel.kernels.group_rows")
-texts_module = importlib.import_module("tessel.kernels.group_texts")
+texts_module = importlib.import_module("tessel.kernels.group_rows")
 
 
 def numbered(values: list[Any]) -> tuple[list[int], list[int]]:

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels.count_repeats import count_different, count_repeats
-from tessel.kernels.place_values import place_numbers
-from tessel.kernels.select_places import select_places
-from tessel.kernels.sort_runs import sort_runs
+from tessel.kernels.order_runs import count_different, count_repeats, select_places, sort_runs
+from tessel.kernels.rows_by_code import place_numbers
 from tests.kernels.forced import FORMS, in_form
 
 _NUMBERS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tessel.kernels.search_texts as module
+import tessel.kernels.search_rows as module
 from tessel.expression import col
 from tessel.expression.evaluate import evaluate
 from tessel.expression.text_bytes import texts_of
-from tessel.kernels.search_texts import search_texts
+from tessel.kernels.search_rows import search_texts
 from tests.kernels.forced import FORMS, LEVELS, in_form
 
 _text = st.text(st.sampled_from("aabcé "), max_size=12)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels.group_texts import Texts
+from tessel.kernels.group_rows import Texts
 from tessel.kernels.text_numbers import TextNumbers
 from tests.kernels.forced import FORMS, LEVELS, in_form
 

@@ -1,6 +1,12 @@
 """What cum_sum, cum_min, cum_max and cum_count share: an aggregate of all rows up to each one.
 
 What is carried is the state of the aggregate for each key, as groupby makes and merges it.
+
+What cum_min and cum_max share: the best value up to each row.
+
+Sums as far as each row, in one pass: of what fits 64 bits, and of doubles not too far apart.
+
+Nearly every column of counts, measurements or prices is such a one; others are added limb by limb.
 """
 
 from __future__ import annotations
@@ -10,17 +16,27 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
+from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
+from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.along_rows.key_order import KeyOrder, key_fields, keyed_carries, keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
-from tessel.clauses.values import BoolArray, missing_rows, plain
+from tessel.clauses.values import BoolArray, integers, missing_rows, plain, plain_type, raw_values
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.kernels.running_rows import (
+    REST_BITS,
+    exponent_range,
+    run_best,
+    run_doubles,
+    run_integers,
+)
 from tessel.lazy import dataclass
 
-__all__ = ["Cumulative", "OrderedRun", "Running"]
+__all__ = ["Cumulative", "CumulativeExtreme", "OrderedRun", "Running", "running_sums"]
 
 
 @dataclass(frozen=True)
@@ -195,3 +211,112 @@ class Cumulative(OrderedColumns):
             if kind == "state":
                 found[int(at)].append(plain(column))
         return found
+
+
+class CumulativeExtreme(Cumulative):
+    """A clause that keeps the least or the greatest value so far."""
+
+    @property
+    @abstractmethod
+    def better(self) -> np.ufunc:
+        """``numpy.minimum`` or ``numpy.maximum``."""
+
+    def state_of_all(self, values: pa.Array) -> list[pa.Array] | None:
+        """Return the best of numbers none of which is missing."""
+        kind = values.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or values.null_count:
+            return None
+        best = self.better.reduce(raw_values(values, kind.to_pandas_dtype()))
+        # A zero is +0.0, whichever was the best; where one is missing, so is the best.
+        return None if best != best else [arrow_array([best + 0], kind)]
+
+    def run(self, running: Running, kind: pa.DataType) -> pa.Array:
+        """Choose among what lies up to each row; what was carried is a value like others."""
+        states = running.states[0]
+        # Of text and the like the numbers are places in an order of all values, the carried too.
+        both = running.values
+        if len(states):
+            both = pa.concat_arrays([states, both])
+        found = OrderedNumbers.of_values(both)
+        numbers = found.in_64_bits
+        best, known = np.zeros(running.groups, numbers.dtype), np.zeros(running.groups, np.bool_)
+        best[running.carried] = numbers[: len(states)]
+        known[running.carried] = numpy_array(states.is_valid())
+        best_so_far = run_best(
+            numbers[len(states) :],
+            running.present,
+            running.codes,
+            best,
+            known,
+            greatest=self.better is np.maximum,
+        )
+        return found.values(found.of_64_bits(best_so_far), running.absent)
+
+
+Integers = NDArray[np.int64]
+
+_WORD_BITS, _MANTISSA_BITS = 64, 53
+# Both integers of a sum are doubles then.
+_MOST_BITS = REST_BITS + _MANTISSA_BITS
+# Far from where a part of a sum would leave the range of normal doubles.
+_MOST_EXPONENT = 800
+
+
+def running_sums(running: Running, kind: pa.DataType) -> NDArray[Any] | None:
+    """Return the sum of the values of the same key as far as each row.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        int64 or float64, shape ``(rows,)``, anything for rows without a value; None where it takes
+        more to tell.
+    """
+    plain = plain_type(kind)
+    if pa.types.is_floating(plain):
+        return _doubles(running)
+    if pa.types.is_integer(plain) or pa.types.is_boolean(plain) or pa.types.is_duration(plain):
+        return _integers(running, plain)
+    return None
+
+
+def _integers(running: Running, kind: pa.DataType) -> Integers | None:
+    values = integers(running.values)
+    if values.dtype == np.uint64:
+        # Whichever are below 2**63 are the same number; the others stand for none.
+        values = values.view(np.int64)
+        if running.present is not None:
+            values = np.where(running.present, values, 0)
+        if values.min(initial=0) < 0:
+            return None
+    totals = np.zeros(running.groups, np.int64)
+    if len(running.carried):
+        carried, overflow = sums_from(running.states).integers(signed=True)
+        if overflow.any():
+            return None
+        totals[running.carried] = carried
+    return run_integers(values.astype(np.int64, copy=False), running.present, running.codes, totals)
+
+
+def _doubles(running: Running) -> NDArray[np.float64] | None:
+    kind = running.values.type
+    values = raw_values(running.values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
+    found = exponent_range(values, running.present)
+    if found is None:
+        return None
+    least, most = found
+    low, top = least - _MANTISSA_BITS, most + len(values).bit_length()
+    sums = sums_from(running.states)
+    if sums.infinities.any():
+        return None
+    if len(sums.limbs):
+        lowest, above = sums.bit_range
+        low, top = min(low, lowest), max(top, above)
+    # One bit more for the sum of both.
+    if top + 1 - low > _MOST_BITS or max(-low, top) > _MOST_EXPONENT:
+        return None
+    high, rest = np.zeros((2, running.groups), np.int64)
+    words, _ = sums.words(2, low)
+    rest[running.carried] = words[:, 0] & ((1 << REST_BITS) - 1)
+    high[running.carried] = words[:, 1] << (_WORD_BITS - REST_BITS)
+    high[running.carried] |= (words[:, 0] >> REST_BITS) & ((1 << (_WORD_BITS - REST_BITS)) - 1)
+    return run_doubles(values, running.present, running.codes, low, high, rest)

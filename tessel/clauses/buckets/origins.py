@@ -70,8 +70,7 @@ def bucketer_for(
     offset_days, offset_ns = parse_offset(offset)
     offset_ns += offset_days * DAY_NS
     if isinstance(read, CalendarRule):
-        from tessel.clauses.buckets.calendar import CalendarBucketer
-        from tessel.clauses.buckets.units import Days
+        from tessel.clauses.buckets.calendar import CalendarBucketer, Days
 
         index.units(offset_ns, "offset", str(offset))
         if origin != "epoch" and origin not in DATA_ORIGINS and read.unit == Days():
@@ -116,8 +115,7 @@ class _Index:
 
     def days(self, closed: Closed = "left") -> CalendarBucketer:
         """Return the buckets of the local dates."""
-        from tessel.clauses.buckets.calendar import CalendarBucketer
-        from tessel.clauses.buckets.units import Days
+        from tessel.clauses.buckets.calendar import CalendarBucketer, Days
 
         return CalendarBucketer(Days(), 1, self.unit_ns, closed, self.calendar_zone)
 
@@ -188,7 +186,7 @@ def _anchor(
     plain: CalendarBucketer, index: _Index, rule: str, origin: str, origin_at: int | None
 ) -> int:
     """Return a unit at which a bucket of a calendar rule begins; ``plain`` has one unit each."""
-    from tessel.clauses.buckets.units import Days
+    from tessel.clauses.buckets.calendar import Days
 
     if origin in DATA_ORIGINS:
         if origin_at is None:

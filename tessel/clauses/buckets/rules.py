@@ -16,7 +16,7 @@ from tessel.errors import PlanError, nearest, shown
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
-    from tessel.clauses.buckets.units import CalendarUnit
+    from tessel.clauses.buckets.calendar import CalendarUnit
 
 __all__ = ["CalendarRule", "ElapsedRule", "parse_offset", "parse_rule", "parse_span"]
 
@@ -117,7 +117,7 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
 
 
 def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> CalendarRule:
-    from tessel.clauses.buckets.units import Months
+    from tessel.clauses.buckets.calendar import Months
 
     if not 0 < count <= _MOST:
         raise _no_length(text, "rule") if count == 0 else _too_long(text)
@@ -132,15 +132,15 @@ def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> Cale
         )
     ends = unit.endswith("E")
     if unit == "D":
-        from tessel.clauses.buckets.units import Days
+        from tessel.clauses.buckets.calendar import Days
 
         return CalendarRule(Days(), count)
     if unit == "B":
-        from tessel.clauses.buckets.units import BusinessDays
+        from tessel.clauses.buckets.calendar import BusinessDays
 
         return CalendarRule(BusinessDays(), count)
     if unit == "W":
-        from tessel.clauses.buckets.units import Weeks
+        from tessel.clauses.buckets.calendar import Weeks
 
         return CalendarRule(Weeks(_WEEKDAYS.index(anchor or "MON")), count)
     months = {"M": 1, "Q": 3, "Y": 12}[unit[0]]

@@ -19,7 +19,7 @@ from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction, ReductionSet
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.results import NamedAggregate
 from tessel.expression.schema import TableSchema
 
 __all__ = ["StateKey", "StatePlan", "States"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tessel.cached import cached
 from tessel.clauses.grouped.group_states import StatePlan, States
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass

@@ -155,7 +155,7 @@ def _hash_plain(array: pa.Array) -> Hashes:
 
 
 def _mix(numbers: Hashes) -> Hashes:
-    from tessel.kernels.mix_words import mix_words
+    from tessel.kernels.word_numbers import mix_words
 
     mixed = np.empty(len(numbers), np.uint64)
     mix_words(np.ascontiguousarray(numbers), mixed)

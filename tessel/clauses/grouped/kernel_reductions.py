@@ -28,7 +28,7 @@ from tessel.clauses.grouped.reductions import (
     ReducedColumns,
     plan_reduction,
 )
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema

@@ -24,8 +24,7 @@ from tessel.clauses.values import (
     raw_values,
 )
 from tessel.expression.text_bytes import texts_of
-from tessel.kernels.group_rows import group_words
-from tessel.kernels.group_texts import group_texts
+from tessel.kernels.group_rows import group_texts, group_words
 from tessel.lazy import dataclass
 
 __all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]

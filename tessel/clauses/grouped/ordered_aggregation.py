@@ -36,8 +36,8 @@ from tessel.clauses.grouped.group_tables import GroupShape, grouped
 from tessel.clauses.grouped.numbered_keys import numbered_keys
 from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.grouped.value_ranges import ValueRanges
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import Workspace

@@ -200,8 +200,8 @@ class _Scan:
 
     def _place(self) -> dict[str, ValueRuns]:
         """Write the integers of all columns that are not counted to the places of their groups."""
-        from tessel.kernels.place_values import place_numbers
         from tessel.kernels.register_rows import register_rows
+        from tessel.kernels.rows_by_code import place_numbers
 
         starts, group = self._starts, self._grouped.register
         firsts = np.zeros(self._grouped.groups, np.int64)
@@ -247,7 +247,7 @@ class _Scan:
 
     def _runs_up_to(self, places: Integers, found: Integers) -> ValueRuns:
         """Return runs of groups that were written up to some places, without gaps between them."""
-        from tessel.kernels.place_values import place_lists
+        from tessel.kernels.rows_by_code import place_lists
 
         lengths = places[self.order] - self._starts[:-1]
         starts = np.concatenate([[0], np.cumsum(lengths)])

@@ -1,8 +1,22 @@
-"""What an as-of join makes of two schemas, and how it counts their times."""
+"""What an as-of join makes of two schemas, and how it counts their times.
+
+Finding, for a time and a key, the row of an ordered table that is nearest on one side.
+
+The rows of each key are brought together, in their order, which is that of time; among them the
+kernel :func:`tessel.kernels.match_rows.nearest_rows` finds the place of a time. Times are compared
+as whole numbers, and nothing overflows whatever they are.
+
+Which pieces of the right an as-of join may want for a piece of the left, from their times alone.
+
+The times that are known of a piece are those between which its rows lie; they may lie closer. A
+piece without rows is of no use, and one whose times are not known may have any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import bisect
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -13,6 +27,7 @@ from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.joining.keys import as_keys, key_type
+from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.shape import (
     JoinShape,
     fields_beside,
@@ -21,12 +36,23 @@ from tessel.clauses.joining.shape import (
     typed_columns,
 )
 from tessel.clauses.plain import fields_from_json
+from tessel.clauses.structures import UnitFacts
 from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.kernels.match_rows import Looks, NearestRows
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
-__all__ = ["DIRECTIONS", "NANOSECONDS", "AsofShape", "Direction", "Times", "check_tolerance"]
+__all__ = [
+    "DIRECTIONS",
+    "NANOSECONDS",
+    "AsofShape",
+    "AsofTable",
+    "Direction",
+    "Times",
+    "check_tolerance",
+    "pieces_in_reach",
+]
 
 Direction = Literal["backward", "forward", "nearest"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
@@ -199,3 +225,111 @@ class AsofShape:
         theirs = rows_or_missing(right.select(list(self.right_names)), rows)
         columns = [*left.select(self.left.names).columns, *theirs.columns]
         return typed_columns(columns, self.schema.arrow)
+
+
+Numbers = NDArray[np.int64]
+
+
+class AsofTable:
+    """The right side of an as-of join, ready to be asked.
+
+    Parameters
+    ----------
+    shape
+        What is joined, and how.
+    right
+        Its rows, ordered by time.
+    times
+        Their times, as ``shape.times`` gives them, where these are here already.
+    """
+
+    def __init__(self, shape: AsofShape, right: pa.Table, times: Numbers | None = None) -> None:
+        if times is None:
+            times = shape.times(right, 1)
+        self._shape = shape
+        self._keys = KeyTable(shape.by_keys(right, 1)) if shape.by else None
+        self._rows = None if self._keys is None else self._keys.rows
+        starts = np.array([0, len(times)], np.int64) if self._keys is None else self._keys.starts
+        self._nearest = NearestRows(
+            times if self._rows is None else times[self._rows],
+            starts,
+            looks=Looks[shape.direction.upper()],
+            exact=shape.allow_exact_matches,
+            most_apart=shape.most_apart,
+        )
+
+    def find(self, left: pa.Table) -> Numbers:
+        """Return the row of the right that goes beside each row of the left, −1 for none."""
+        codes = None
+        if self._keys is not None:
+            codes = self._keys.find(self._shape.by_keys(left, 0))
+        places = self._nearest.find(self._shape.times(left, 0), codes)
+        if self._rows is None or not len(self._rows):
+            return places
+        # No row is found at place −1, which takes the last row and is put right after.
+        rows = self._rows[places]
+        rows[places < 0] = -1
+        return rows
+
+
+_DAY_MS = 86_400_000
+
+
+def pieces_in_reach(shape: AsofShape, units: Sequence[UnitFacts]) -> list[list[int]]:
+    """Return groups of pieces, one for each unit of the left, as positions among all pieces.
+
+    Parameters
+    ----------
+    shape
+        What is joined, and how.
+    units
+        Facts of the pieces of both sides, symbol 0 and symbol 1, each in plan order.
+    """
+    right = [at for at, facts in enumerate(units) if facts.symbol == 1 and facts.rows]
+    left = [at for at, facts in enumerate(units) if facts.symbol == 0 and facts.rows]
+    one, two = shape.index
+    scales = _scale(shape.left.type_of(one)), _scale(shape.right.type_of(two))
+    spans = _spans(units, right, scales[1])
+    # Where they do not follow one another each gets all, and finds what is not in order.
+    ordered = spans is not None and all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
+    groups = []
+    for _, members in itertools.groupby(left, key=lambda at: units[at].unit):
+        group = list(members)
+        own = _spans(units, group, scales[0])
+        wanted = range(len(right))
+        if ordered and own is not None and spans is not None:
+            first, last = min(span[0] for span in own), max(span[1] for span in own)
+            wanted = _in_reach(shape, first, last, spans)
+        groups.append([*group, *(right[at] for at in wanted)])
+    return groups
+
+
+def _in_reach(shape: AsofShape, first: int, last: int, spans: Sequence[tuple[int, int]]) -> range:
+    """Return the pieces that rows of times from ``first`` to ``last`` may want."""
+    # Pieces before this one end before the first time; all rows of the last of them do.
+    start = bisect.bisect_left(spans, first, key=lambda span: span[1])
+    stop = bisect.bisect_right(spans, last, key=lambda span: span[0])
+    if shape.direction != "forward":
+        start = max(0, start - 1)
+    if shape.direction != "backward" and stop < len(spans):
+        # The first piece behind has the first row behind; of rows of its time the last is taken.
+        stop += 1
+        while stop < len(spans) and spans[stop][0] <= spans[stop - 1][1]:
+            stop += 1
+    return range(start, stop)
+
+
+def _spans(
+    units: Sequence[UnitFacts], pieces: Sequence[int], scale: int
+) -> list[tuple[int, int]] | None:
+    """Return between which times the rows of pieces lie; None where that is not known of all."""
+    times = [units[at].time_range for at in pieces]
+    known = [(each.first * scale, each.last * scale) for each in times if each is not None]
+    return known if len(known) == len(pieces) else None
+
+
+def _scale(kind: pa.DataType) -> int:
+    """Return by what times are multiplied, so that those of both sides count the same unit."""
+    if pa.types.is_timestamp(kind):
+        return NANOSECONDS[kind.unit]
+    return _DAY_MS if pa.types.is_date32(kind) else 1

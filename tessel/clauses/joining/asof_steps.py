@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 from tessel.arrays import numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
-from tessel.clauses.joining.asof_lookup import AsofTable
-from tessel.clauses.joining.asof_reach import pieces_in_reach
-from tessel.clauses.joining.asof_shape import AsofShape, Times
+from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register

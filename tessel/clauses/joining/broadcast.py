@@ -19,7 +19,7 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
-from tessel.clauses.joining.matching import Matches
+from tessel.clauses.joining.pairing import Matches
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, PartOfStep, UnboundStep
 from tessel.clauses.joining.strategy import part_bytes

@@ -26,8 +26,7 @@ from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.joining.lookup import KeyTable
-from tessel.clauses.joining.matching import Matches
-from tessel.clauses.joining.pairing import Pairing, pairing_schema, with_pairing
+from tessel.clauses.joining.pairing import Matches, Pairing, pairing_schema, with_pairing
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep
 from tessel.clauses.joining.strategy import part_bytes

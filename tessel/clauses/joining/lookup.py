@@ -29,7 +29,7 @@ from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import hash_column
 from tessel.clauses.values import integers, is_text_or_binary, raw_values
 from tessel.expression.text_bytes import texts_of
-from tessel.kernels.group_texts import Texts
+from tessel.kernels.group_rows import Texts
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers

@@ -25,8 +25,7 @@ __getattr__ = names_from(
     __name__,
     {
         "account": "Account",
-        "file": "SpillBlock SpillFile",
-        "giving_back": "give_back",
+        "file": "SpillBlock SpillFile give_back",
         "spool": "AsideUnit Parked Spool",
         "workspace": "UnitStream Workspace workspace_of",
     },

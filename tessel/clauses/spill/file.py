@@ -1,4 +1,10 @@
-"""Tables in a temporary file that nobody else can see, and that is gone whatever happens.
+"""Asking allocators to give free memory back to the system.
+
+What Arrow, numpy and the decoder have freed is kept by their allocators for the next that asks: of
+a query that puts tables aside that is as much again as what it holds. Who writes a spill file comes
+here from time to time; it costs little beside a write, and queries that hold everything never do.
+
+Tables in a temporary file that nobody else can see, and that is gone whatever happens.
 
 The file has no name from the start (``tempfile.TemporaryFile``): an error, Ctrl-C, closing the
 iterator of a result and even the death of the process all free its space. A block is one table as
@@ -11,8 +17,12 @@ an answer.
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from typing import IO
 
 import google_crc32c
@@ -20,12 +30,30 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.spill.account import Account
-from tessel.clauses.spill.giving_back import give_back
 from tessel.closing import Closing
 from tessel.errors import SpillError
 from tessel.lazy import dataclass
 
-__all__ = ["SpillBlock", "SpillFile"]
+__all__ = ["SpillBlock", "SpillFile", "give_back"]
+
+
+def give_back() -> None:
+    """Let the allocators of this process give back what is free, as far as they can be asked."""
+    pa.default_memory_pool().release_unused()
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    """Return glibc's ``malloc_trim``; None where the C library has none."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

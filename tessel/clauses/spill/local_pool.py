@@ -184,7 +184,7 @@ class LocalPool(Closing):
                 return task.run()
         finally:
             if self._account.is_tight and self._account.passes(task.bytes):
-                from tessel.clauses.spill.giving_back import give_back
+                from tessel.clauses.spill.file import give_back
 
                 give_back()  # allocators keep what is free for each thread by itself
 

@@ -23,8 +23,7 @@ from tessel import telemetry
 from tessel.cached import cached
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.units.pieces import load_piece, place_of
-from tessel.clauses.units.reduced import ReducedUnit
-from tessel.clauses.units.replaying import columns_of, done, runs_of, unused_after
+from tessel.clauses.units.reduced import ReducedUnit, columns_of, done, runs_of, unused_after
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.unit import truths
 from tessel.errors import TesselError

@@ -13,7 +13,7 @@ from typing import Any
 
 from tessel.clauses.base import Clause
 from tessel.clauses.registry import clause_names, find_clause
-from tessel.clauses.verbs.base import QueryType
+from tessel.clauses.verbs.arguments import QueryType
 from tessel.clauses.verbs.columns import ColumnVerbs
 from tessel.clauses.verbs.combining import CombiningVerbs
 from tessel.clauses.verbs.grouping import GroupingVerbs

@@ -1,9 +1,12 @@
-"""How the arguments of verbs are read: what people may write, as what clauses hold."""
+"""What every family of verbs stands on: a query to which a clause can be added.
+
+How the arguments of verbs are read: what people may write, as what clauses hold.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
@@ -18,6 +21,8 @@ from tessel.lazy import dataclass
 __all__ = [
     "ExpressionLike",
     "KeyLike",
+    "Query",
+    "QueryType",
     "SortKeys",
     "as_expression",
     "as_keys",
@@ -27,6 +32,17 @@ __all__ = [
     "as_row_count",
     "sort_keys",
 ]
+
+QueryType = TypeVar("QueryType", bound="Query")
+
+
+class Query:
+    """Something that clauses can be added to; the families of verbs are its subclasses."""
+
+    def then(self: QueryType, *clauses: Clause) -> QueryType:
+        """Return the query with clauses added at the end: the way in for clauses of your own."""
+        raise TypeError(f"{type(self).__name__} does not say how a clause is added")
+
 
 ExpressionLike = Expression | str
 KeyLike = str | Expression

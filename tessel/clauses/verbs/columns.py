@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.select import Select
-from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_names
-from tessel.clauses.verbs.base import Query, QueryType
+from tessel.clauses.verbs.arguments import ExpressionLike, Query, QueryType, as_expression, as_names
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.types import type_name

@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.verbs.arguments import as_pairs, as_queries
-from tessel.clauses.verbs.base import Query, QueryType
+from tessel.clauses.verbs.arguments import Query, QueryType, as_pairs, as_queries
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import elapsed_text, whole_number

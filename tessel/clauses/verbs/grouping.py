@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys
-from tessel.clauses.verbs.base import Query, QueryType
+from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, Query, QueryType, as_keys
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import elapsed_text

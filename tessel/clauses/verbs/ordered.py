@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses.verbs.arguments import as_names, as_row_count
-from tessel.clauses.verbs.base import Query, QueryType
+from tessel.clauses.verbs.arguments import Query, QueryType, as_names, as_row_count
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import elapsed_text, whole_number

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from tessel.clauses.filter import Filter
 from tessel.clauses.verbs.arguments import (
     ExpressionLike,
+    Query,
+    QueryType,
     as_expression,
     as_names,
     as_row_count,
     sort_keys,
 )
-from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.node import Expression

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
-from tessel.clauses.verbs.base import QueryType
+from tessel.clauses.verbs.arguments import QueryType
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 

@@ -1,4 +1,7 @@
-"""Kernels of arithmetic. Integers are checked; uint64 beside signed ones is computed exactly."""
+"""Kernels of arithmetic. Integers are checked; uint64 beside signed ones is computed exactly.
+
+Kernels of numbers: smallest, largest, clip, logarithm, root.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.expression.kernels.values import Kernel, Value, as_numpy, elementwise, from_numpy
+from tessel.expression.kernels.values import (
+    Kernel,
+    Value,
+    as_numpy,
+    elementwise,
+    from_numpy,
+    nan_to_null,
+)
 from tessel.expression.node import Expression
 from tessel.expression.operators.arithmetic import Round
 
@@ -111,6 +121,24 @@ def round_half_even(node: Round, values: Sequence[Value], result: pa.DataType) -
     return pc.round(value, ndigits=node.digits, round_mode="half_to_even")
 
 
+def extreme(function: Callable[..., Value]) -> Kernel:
+    """Return the kernel of an elementwise extreme that skips missing values."""
+
+    def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        return function(*(nan_to_null(value) for value in values), skip_nulls=True)
+
+    return kernel
+
+
+def clip(function: Callable[..., Value]) -> Kernel:
+    """Return the kernel of a bound; missing where either side is."""
+
+    def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        return function(*(nan_to_null(value) for value in values), skip_nulls=False)
+
+    return kernel
+
+
 KERNELS: dict[str, Kernel] = {
     "add": checked(pc.add_checked, "add"),
     "subtract": checked(pc.subtract_checked, "subtract"),
@@ -122,4 +150,11 @@ KERNELS: dict[str, Kernel] = {
     "negative": negative,
     "abs": elementwise(pc.abs_checked),
     "round": round_half_even,
+    "min_of": extreme(pc.min_element_wise),
+    "max_of": extreme(pc.max_element_wise),
+    "clip_low": clip(pc.max_element_wise),
+    "clip_high": clip(pc.min_element_wise),
+    "log": elementwise(pc.ln),
+    "exp": elementwise(pc.exp),
+    "sqrt": elementwise(pc.sqrt),
 }

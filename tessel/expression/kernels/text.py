@@ -12,7 +12,7 @@ from tessel.expression.kernels.values import Kernel, Value, elementwise
 from tessel.expression.node import Expression
 from tessel.expression.operators.text import Contains, Like, Matches, Replace, Slice, TextPredicate
 from tessel.expression.text_bytes import texts_of
-from tessel.kernels.search_texts import search_texts
+from tessel.kernels.search_rows import search_texts
 
 __all__ = ["KERNELS"]
 

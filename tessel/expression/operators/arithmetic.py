@@ -2,6 +2,8 @@
 
 Result types follow from operand types. Integers widen to the next width, at most 64 bits, where
 the kernels are checked: nothing ever wraps.
+
+Numbers beyond arithmetic: smaller and larger of several, clip, log, exp, sqrt.
 """
 
 from __future__ import annotations
@@ -18,23 +20,31 @@ from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import (
     arithmetic_types,
     common_number,
+    common_type,
     next_integer,
     temporal_sum,
 )
 from tessel.expression.registry import register
-from tessel.expression.types import Family, Operand, Signature, is_signed
+from tessel.expression.types import Family, Operand, Signature, is_signed, refuse
 from tessel.lazy import dataclass
 
 __all__ = [
     "Abs",
     "Add",
+    "ClipHigh",
+    "ClipLow",
     "Divide",
+    "Exp",
     "FloorDivide",
+    "Log",
+    "MaxOf",
+    "MinOf",
     "Modulo",
     "Multiply",
     "Negative",
     "Power",
     "Round",
+    "Sqrt",
     "Subtract",
 ]
 
@@ -233,3 +243,102 @@ class Round(Expression):
         (operand,) = operands
         require("round", operand, *_NUMBERS)
         return Signature((operand.type,), operand.type)
+
+
+_UNORDERED = (Family.LIST, Family.STRUCT, Family.OTHER)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Extreme(Expression):
+    """The smallest or largest of several operands."""
+
+    operands: tuple[Expression, ...]
+
+    def check(self) -> None:
+        """Raise where there is no operand."""
+        if not self.operands:
+            raise ExpressionError(
+                f"{self.name} takes at least one operand", hint=f"{self.name}(a, b)"
+            )
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the common type of the operands."""
+        for operand in operands:
+            if operand.family in _UNORDERED:
+                refuse(f"take {self.name} of", (operand,), "its values have no order")
+        result = common_type(f"take {self.name} of", operands)
+        return Signature((result,) * len(operands), result)
+
+
+@register
+class MinOf(Extreme):
+    """The smallest of the operands in each row; missing ones are skipped."""
+
+    name: ClassVar[str] = "min_of"
+
+
+@register
+class MaxOf(Extreme):
+    """The largest of the operands in each row; missing ones are skipped."""
+
+    name: ClassVar[str] = "max_of"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clip(Expression):
+    """A value held on one side of a bound; missing where either is."""
+
+    operand: Expression
+    bound: Expression
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the common type of operand and bound."""
+        for operand in operands:
+            if operand.family in _UNORDERED:
+                refuse("clip", (operand,), "its values have no order")
+        result = common_type("clip", operands)
+        return Signature((result, result), result)
+
+
+@register
+class ClipLow(Clip):
+    """The operand, or the bound where the operand is below it."""
+
+    name: ClassVar[str] = "clip_low"
+
+
+@register
+class ClipHigh(Clip):
+    """The operand, or the bound where the operand is above it."""
+
+    name: ClassVar[str] = "clip_high"
+
+
+class FloatFunction(Unary):
+    """A function of one number, computed in float64."""
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return float64."""
+        require(self.name, operands[0], *_NUMBERS)
+        return Signature((pa.float64(),), pa.float64())
+
+
+@register
+class Log(FloatFunction):
+    """The natural logarithm."""
+
+    name: ClassVar[str] = "log"
+
+
+@register
+class Exp(FloatFunction):
+    """The exponential function."""
+
+    name: ClassVar[str] = "exp"
+
+
+@register
+class Sqrt(FloatFunction):
+    """The square root."""
+
+    name: ClassVar[str] = "sqrt"

@@ -4,10 +4,13 @@ Row slices whose filters are all proved, and whose statistics are exact in what 
 index; what they contribute stands in the plan. The others are read, and the two are merged. Never
 told by statistics: bounds of text that was cut, of slices that lost rows, of decimals past 64 bits;
 counts of a slice of which only a part is left, unless nothing is missing in it.
+
+Pass: ``count`` of a column in which nothing is missing counts rows, and reads no column.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,11 +24,14 @@ from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.size import Size
-from tessel.clauses.aggregation import PartialAggregation
+from tessel.clauses.aggregation import Aggregation, PartialAggregation
+from tessel.clauses.base import drops_rows
 from tessel.clauses.capabilities import Proves
 from tessel.clauses.grouped.group_states import StateKey
 from tessel.clauses.grouped.group_tables import GroupShape
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.partition import Partition
+from tessel.clauses.resample import Resample
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
 from tessel.expression.intervals import TRUE
@@ -34,7 +40,7 @@ from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["answer_from_statistics"]
+__all__ = ["answer_from_statistics", "count_rows"]
 
 _ANSWERED = (Size, Count, Min, Max)
 Flags = npt.NDArray[np.bool_]
@@ -155,3 +161,32 @@ def _state(
     values = bounds.filter(arrow_array(told)).cast(plain_type(kind))
     (state,) = each.aggregate.partial(values, np.zeros(len(values), np.int64), 1)
     return state
+
+
+def count_rows(draft: Draft) -> Draft:
+    """Count rows where statistics tell that no row slice misses a value of the column.
+
+    Asked of columns as they are stored: what stands before the aggregates only drops rows or
+    columns.
+    """
+    if draft.index is None:
+        return draft
+    clauses = list(draft.clauses)
+    for at, clause in enumerate(clauses):
+        if isinstance(clause, Aggregation | Resample) and clause.aggregates:
+            aggregates = tuple(_counted(each, draft.index) for each in clause.aggregates)
+            if aggregates != clause.aggregates:
+                clauses[at] = dataclasses.replace(clause, aggregates=aggregates)
+                return draft.replace(clauses=tuple(clauses))
+            return draft
+        if not (type(clause) in (Select, Partition) or drops_rows(clause)):
+            return draft
+    return draft
+
+
+def _counted(each: NamedAggregate, index: SegmentIndex) -> NamedAggregate:
+    if type(each.aggregate) is not Count or each.computed or each.column is None:
+        return each
+    if index.statistics.facts(each.column).missing.any():
+        return each
+    return dataclasses.replace(each, column=None, aggregate=Size())

@@ -19,10 +19,9 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, free_name, key_names
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
-from tessel.clauses.results import AggregatingClause, is_itself
+from tessel.clauses.results import AggregatingClause, NamedAggregate, is_itself
 from tessel.clauses.select import Select
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression

@@ -14,9 +14,9 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, key_names, stored_names
-from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import PartialResample, Resample
+from tessel.clauses.results import NamedAggregate
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft, value_bytes

@@ -23,9 +23,8 @@ def lower_order(draft: Draft) -> Draft:
     """
     if not draft.has("sort", "top_k", "last_of_sort", "distinct"):
         return draft
-    from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
     from tessel.clauses.sort import MergeSorted, Sort
-    from tessel.clauses.top_k import PartialTopK, TopK
+    from tessel.clauses.top_k import LastOfSort, PartialLastOfSort, PartialTopK, TopK
     from tessel.pipeline.planner.text_codes import codes_of
 
     clauses: list[Clause] = []

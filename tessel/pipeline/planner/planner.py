@@ -75,7 +75,7 @@ PASSES: tuple[Pass, ...] = (
     simplify_sorts,
     stop_early,
     push_to_source,
-    _of("aggregation resample", "count_rows", "count_rows"),
+    _of("aggregation resample", "count_rows", "answer_from_statistics"),
     prune_columns,
     _lower_aggregation,
     lower_order,

@@ -31,10 +31,9 @@ def simplify_sorts(draft: Draft) -> Draft:
     """
     if not draft.has("sort"):
         return draft
-    from tessel.clauses.last_of_sort import LastOfSort
     from tessel.clauses.sort import Sort
     from tessel.clauses.tail import Tail
-    from tessel.clauses.top_k import TopK
+    from tessel.clauses.top_k import LastOfSort, TopK
 
     clauses: list[Clause] = []
     for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
@@ -101,7 +100,7 @@ def stop_early(draft: Draft) -> Draft:
     index, inputs = draft.index, draft.inputs
     for clause, after in zip(draft.clauses, schemas[1:], strict=True):
         if _keeps_nothing(clause):
-            from tessel.clauses.no_rows import NoRows
+            from tessel.clauses.known_rows import NoRows
 
             kept = [NoRows(after, why := clause.describe())]
             if index is not None:

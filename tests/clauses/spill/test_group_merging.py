@@ -16,7 +16,7 @@ from tessel.clauses.grouped.group_merging import GroupMerge
 from tessel.clauses.grouped.group_tables import GroupShape
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.partial_groups import PartialGroups
-from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.spill import Workspace
 from tessel.clauses.values import plain
 from tessel.expression.schema import TableSchema

@@ -107,7 +107,7 @@ class ValueLists:
     def _place(
         self, lists: Sequence[Integers], first: int, last: int, starts: Integers, found: Integers
     ) -> None:
-        from tessel.kernels.place_values import place_lists
+        from tessel.kernels.rows_by_code import place_lists
 
         places = starts[:-1].copy()
         for numbers, (owners, begins, lengths) in zip(lists, self._places, strict=True):

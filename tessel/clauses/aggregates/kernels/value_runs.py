@@ -90,13 +90,13 @@ class ValueRuns:
         """How many different numbers each group has; int64, shape ``(groups,)``."""
         if self.times is not None:
             return np.diff(self.starts)
-        from tessel.kernels.count_repeats import count_different
+        from tessel.kernels.order_runs import count_different
 
         return count_different(self.ordered().numbers, self.starts)
 
     def ordered(self) -> ValueRuns:
         """Return the runs with the numbers of each group ascending."""
-        from tessel.kernels.sort_runs import sort_runs
+        from tessel.kernels.order_runs import sort_runs
 
         if self.times is None and not _are_ascending(self.numbers, self.starts):
             sort_runs(self.numbers, self.starts)
@@ -108,7 +108,7 @@ class ValueRuns:
         Places of one group side by side and ascending are found sooner.
         """
         if self.times is None:
-            from tessel.kernels.select_places import select_places
+            from tessel.kernels.order_runs import select_places
 
             return select_places(self.numbers, self.starts, owners, places)
         before = np.concatenate([[0], np.cumsum(self.times)])
@@ -233,8 +233,7 @@ def placed_runs(numbers: Integers, codes: Integers, groups: int) -> ValueRuns:
     groups
         How many groups there are.
     """
-    from tessel.kernels.place_values import place_numbers
-    from tessel.kernels.rows_by_code import count_codes
+    from tessel.kernels.rows_by_code import count_codes, place_numbers
 
     if groups == 1:
         return ValueRuns(numbers.copy(), None, np.array([0, len(numbers)]))
@@ -255,7 +254,7 @@ def _are_ascending(numbers: Integers, starts: Integers) -> bool:
 
 def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
     """Sort runs, and keep what repeats once, with how often it occurs, where that is less."""
-    from tessel.kernels.count_repeats import count_different, count_repeats
+    from tessel.kernels.order_runs import count_different, count_repeats
 
     ordered = runs.ordered()
     counts = count_different(ordered.numbers, ordered.starts)
