@@ -112,7 +112,7 @@ def _encoded_where_it_repeats(array: pa.Array) -> pa.Array:
     Numbers are hashed faster than they are encoded. Whether values repeat is told by the first
     rows; where these mislead, time is lost and nothing else.
     """
-    if not is_text_or_binary(array.type) and not pa.types.is_decimal(array.type):
+    if not is_text_or_binary(array.type):
         return array
     first = array.slice(0, _SAMPLE_ROWS)
     if len(array) <= _SAMPLE_ROWS or len(first.unique()) > _SAMPLE_ROWS // 2:

@@ -3,42 +3,32 @@
 :class:`KeyTable` is made of the key columns of one side, the *built* one. It numbers their distinct
 keys column by column, as :func:`tessel.clauses.grouped.grouping.group_codes` does, and finds for a
 row of the other side the number of its key. Kernels find numbers, which are words of 64 bits
-(:class:`tessel.kernels.WordNumbers`), and texts (:class:`tessel.kernels.TextNumbers`). Other values
-are found by their hash (:mod:`tessel.clauses.grouped.hashing`): the hashes of the distinct values
-are sorted, and a directory over their leading bits tells where to look, so that a look-up is one or
-two comparisons of numbers; then the values themselves are compared. Of dictionaries only the
-entries are looked at.
-
-Hashes are fixed and can be made to collide on purpose; that costs time and never an answer.
+(:class:`tessel.kernels.WordNumbers`), and texts (:class:`tessel.kernels.TextNumbers`). Decimals are
+found by their two words, one after the other, as several keys are. Of dictionaries only the entries
+are looked at.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
-from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.grouped.hashing import hash_column
-from tessel.clauses.values import integers, is_text_or_binary, raw_values
+from tessel.clauses.values import decimal_words, integers, is_text_or_binary, raw_values
 from tessel.expression.text_bytes import texts_of
 from tessel.kernels.group_rows import Texts
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
-from tessel.lazy import dataclass
 
 __all__ = ["KeyTable"]
 
 Codes = NDArray[np.int64]
-Hashes = NDArray[np.uint64]
 Truths = NDArray[np.bool_]
 
 
@@ -136,7 +126,7 @@ def _numbered(column: pa.Array) -> _Values:
         return _Words(column)
     if is_text_or_binary(column.type):
         return _Texts(column)
-    return _Hashed(column)
+    return _Decimals(column)
 
 
 def _texts(column: pa.Array) -> tuple[Texts, Truths | None]:
@@ -232,109 +222,26 @@ class _Texts:
         return self._numbers.find(*_texts(column))
 
 
-class _Hashed:
-    """Values of any type, by their hashes."""
+class _Decimals:
+    """Decimals, which are pairs of words."""
 
     def __init__(self, column: pa.Array) -> None:
-        found = group_codes([column], drop_missing=True)
-        self.codes = found.codes
-        if found.rows is not None:
-            self.codes = np.full(len(column), -1, np.int64)
-            self.codes[found.rows] = found.codes
-        self._distinct = found.keys[0]
-        self._lock = threading.Lock()
-        self._found: _HashIndex | None = None
+        low, high, absent = _halves(column)
+        self._low, self._high = WordNumbers(low, absent), WordNumbers(high, absent)
+        self._pairs = WordNumbers(*_combined(self._low.codes, self._high.codes, len(self._high)))
+        self.codes = self._pairs.codes
 
     def __len__(self) -> int:
-        return len(self._distinct)
+        return len(self._pairs)
 
     def find(self, column: pa.Array) -> Codes:
-        return self._index().find(column)
-
-    def _index(self) -> _HashIndex:
-        with self._lock:
-            if self._found is None:
-                self._found = _HashIndex.of(self._distinct)
-            return self._found
+        low, high, absent = _halves(column)
+        codes = self._low.find(low, absent), self._high.find(high, absent)
+        return self._pairs.find(*_combined(*codes, len(self._high)))
 
 
-@dataclass(frozen=True)
-class _HashIndex:
-    """Values of any type by their hashes.
-
-    Attributes
-    ----------
-    distinct
-        The values.
-    hashes, order
-        Their hashes, ascending, and the number of the value that each is of.
-    starts
-        For each prefix of ``64 - shift`` bits the first hash that has it, or a larger one.
-    longest
-        How many values share one hash at most.
-    """
-
-    distinct: pa.Array
-    hashes: Hashes
-    order: Codes
-    starts: Codes
-    shift: np.uint64
-    longest: int
-
-    @classmethod
-    def of(cls, distinct: pa.Array) -> _HashIndex:
-        hashes = hash_column(distinct)
-        order = np.argsort(hashes, kind="stable")
-        hashes = hashes[order]
-        bits = max(1, len(hashes).bit_length())
-        shift = np.uint64(64 - bits)
-        counts = np.bincount((hashes >> shift).astype(np.int64), minlength=1 << bits)
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        bounds = np.flatnonzero(np.diff(hashes, prepend=~hashes[:1]) != 0)
-        runs = np.diff(np.append(bounds, len(hashes)))
-        longest = int(runs.max()) if len(runs) else 0
-        return cls(distinct, hashes, order, starts, shift, longest)
-
-    def find(self, column: pa.Array) -> Codes:
-        codes = np.full(len(column), -1, np.int64)
-        if not len(self.hashes) or not len(column):
-            return codes
-        wanted = hash_column(column)
-        at = self._first(wanted)
-        rows = np.flatnonzero(at >= 0)
-        if column.null_count:
-            rows = rows[numpy_array(column.is_valid())[rows]]
-        for step in range(self.longest):
-            place = at[rows] + step
-            same = place < len(self.hashes)
-            same[same] = self.hashes[place[same]] == wanted[rows[same]]
-            rows, place = rows[same], place[same]
-            if not len(rows):
-                break
-            candidates = self.order[place]
-            equal = _equal(column, rows, self.distinct, candidates)
-            codes[rows[equal]] = candidates[equal]
-            rows = rows[~equal]
-        return codes
-
-    def _first(self, wanted: Hashes) -> Codes:
-        """Return where each hash stands first among the sorted ones, −1 where it does not."""
-        prefix = (wanted >> self.shift).astype(np.int64)
-        place, stop = self.starts[prefix], self.starts[prefix + 1]
-        found = np.full(len(wanted), -1, np.int64)
-        rows = np.flatnonzero(place < stop)
-        place, stop, wanted = place[rows], stop[rows], wanted[rows]
-        while len(rows):
-            hashes = self.hashes[place]
-            equal = hashes == wanted
-            found[rows[equal]] = place[equal]
-            further = (hashes < wanted) & (place + 1 < stop)
-            rows, place = rows[further], place[further] + 1
-            stop, wanted = stop[further], wanted[further]
-        return found
-
-
-def _equal(left: pa.Array, rows: Codes, right: pa.Array, places: Codes) -> NDArray[np.bool_]:
-    found = pc.equal(left.take(arrow_array(rows)), right.take(arrow_array(places)))
-    equal: NDArray[np.bool_] = numpy_array(found)
-    return equal
+def _halves(column: pa.Array) -> tuple[Codes, Codes, Truths | None]:
+    """Return the low and the high words of decimals, and which rows have none where some do not."""
+    absent = numpy_array(column.is_null()) if column.null_count else None
+    words = decimal_words(column)
+    return words[:, 0], words[:, 1], absent

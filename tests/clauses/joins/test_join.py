@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import Join, QueryBuilder, SubQuery, join
-from tessel.clauses.joining import keys, lookup, shape, strategy
+from tessel.clauses.joining import keys, shape, strategy
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -277,24 +277,6 @@ def test_many_with_many_comes_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) 
     assert answer(store, Q.join("y", "k", "outer")).equals(whole)
     first = answer(store, Q.join("y", "k").groupby("k").agg(a=("r", "first"), z=("r", "last")))
     assert first.to_pylist() == [{"k": 0, "a": 0, "z": count - 1}]
-
-
-@pytest.mark.parametrize("bits", [0, 1, 3])
-def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
-    """Hashes are fixed, so whoever wants can write values that share one."""
-    monkeypatch.setattr(
-        lookup,
-        "hash_column",
-        lambda column: np.array([hash(v) % (1 << bits) for v in column.to_pylist()], np.uint64),
-    )
-    words = pa.array([f"w{n % 9}" for n in range(40)])
-    table = lookup.KeyTable([words])
-    asked = pa.array(["w3", "nothing", None, "w8", "w0"])
-    codes = table.find([asked])
-    rows = [table.rows[table.starts[c] : table.starts[c + 1]].tolist() for c in codes if c >= 0]
-    assert codes.tolist().count(-1) == 2
-    assert codes[1] == codes[2] == -1
-    assert rows == [list(range(first, 40, 9)) for first in (3, 8, 0)]
 
 
 @pytest.mark.parametrize("how", HOWS)
