@@ -8,7 +8,7 @@ only one that prints. Whatever is heavy is imported by the command that needs it
 - ``commands/``: one file a command
 - ``output``: what prints, as a table, JSON, CSV or Arrow
 - ``files``, ``flights``: readers of what is imported
-- ``demo``, ``demo_report``: the main job on real data, and how it is told
+- ``demo``: the main job on real data, and how it is told
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The main job on real data: import a year of flights, query it on two engines, compare.
 
-:func:`run_demo` computes and yields what happened step by step; ``demo_report`` tells it.
+:func:`run_demo` computes and yields what happened step by step; :class:`DemoReport` tells it, on a
+terminal or into a log.
 """
 
 from __future__ import annotations
@@ -8,10 +9,16 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
 
 from tessel.cli.arguments import EngineName
 from tessel.cli.flights import FLIGHTS_INDEX, read_flights
+from tessel.cli.output_table import TableOutput, make_console
 from tessel.compare import Difference, first_difference
 from tessel.lazy import dataclass
 
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SYMBOL",
     "Compared",
+    "DemoReport",
     "DemoStep",
     "Explained",
     "Imported",
@@ -208,3 +216,72 @@ def run_demo(uri: str, engines: Sequence[EngineName]) -> Iterator[DemoStep]:
             yield Ran(engine, answer, seconds, show_rows=len(answers) == 1)
         if len(answers) == 2:
             yield Compared(answers[0].num_rows, first_difference(*answers))
+
+
+_ENGINES = {EngineName.LOCAL: "on the local pool", EngineName.SPARK: "as a Spark job"}
+
+
+class DemoReport:
+    """Prints steps as they come, and remembers whether all answers were equal.
+
+    Attributes
+    ----------
+    all_equal
+        False as soon as one comparison found a difference.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or make_console()
+        self._tables = TableOutput(self._console)
+        self.all_equal = True
+
+    @singledispatchmethod
+    def show(self, step: DemoStep) -> None:
+        """Print one step."""
+        raise TypeError(f"no step of the demo: {step!r}")
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style=style), soft_wrap=True)
+
+    @show.register
+    def _(self, step: Imported) -> None:
+        self._line("Tessel: departures from New York in 2013", "bold")
+        self._line(
+            f"read      {step.rows:,} rows × {step.columns} columns of CSV in "
+            f"{step.read_seconds:.2f} s"
+        )
+        self._line(
+            f"wrote     {SYMBOL!r}, sorted by time, to {step.store} as version {step.version} in "
+            f"{step.write_seconds:.2f} s"
+        )
+
+    @show.register
+    def _(self, step: SparkStarted) -> None:
+        self._line(f"started   Spark on {step.master} in {step.seconds:.1f} s")
+
+    @show.register
+    def _(self, step: QueryStarted) -> None:
+        self._line("")
+        self._console.print(Rule(Text(step.title, style="bold"), align="left", characters="─"))
+
+    @show.register
+    def _(self, step: Explained) -> None:
+        self._line("")
+        self._line(step.text)
+
+    @show.register
+    def _(self, step: Ran) -> None:
+        self._line("")
+        if step.show_rows:
+            self._tables.table(step.table)
+        self._line(
+            f"{_ENGINES[step.engine]}: {step.table.num_rows:,} rows in {step.seconds:.3f} s", "bold"
+        )
+
+    @show.register
+    def _(self, step: Compared) -> None:
+        if step.difference is None:
+            self._line(f"equal: all {step.rows:,} rows, in the same order", "bold green")
+            return
+        self.all_equal = False
+        self._line(f"DIFFERENT, first at {step.difference}", "bold red")

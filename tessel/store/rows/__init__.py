@@ -11,10 +11,9 @@ from tessel.store.rows.arena import MutableEventRow, RowArena
 from tessel.store.rows.bridge import FlushTimer, RowBatchBridge
 from tessel.store.rows.buffer import RowBuffer
 from tessel.store.rows.commit_stream import CommitStream
-from tessel.store.rows.event_row import EventRow
 from tessel.store.rows.field_types import FieldType
 from tessel.store.rows.pipeline import RowPipeline
-from tessel.store.rows.rows import Rows
+from tessel.store.rows.rows import EventRow, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 from tessel.store.rows.sources.file_tail import FileTail
 from tessel.store.rows.sources.listener import RowListener

@@ -13,8 +13,7 @@ import numpy as np
 
 from tessel.errors import InvalidInputError, RowSpaceError
 from tessel.expression.scalars import is_missing
-from tessel.store.rows.event_row import STORED_AS, EventRow
-from tessel.store.rows.rows import Rows
+from tessel.store.rows.rows import STORED_AS, EventRow, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 
 __all__ = ["MutableEventRow", "RowArena"]

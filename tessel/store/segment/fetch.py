@@ -28,11 +28,7 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.sources.base import (
-    ByteRanges,
-    CoalesceLimits,
-    ReadSource,
-)
+from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadSource
 
 __all__ = ["Rows", "Wanted", "coalesce", "fetch"]
 

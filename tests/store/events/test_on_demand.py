@@ -27,8 +27,8 @@ from tessel.store.maintenance.leases import all_leases
 from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository
 from tessel.store.segment import paging
-from tessel.store.segment.sources.object_store import ObjectStoreSource
 from tessel.store.segment.sources.open import default_source
+from tessel.store.segment.sources.requests import ObjectStoreSource
 from tests.store.events.histories import History
 
 BUDGETS = [0, 1, 200, 5_000, 1 << 30]

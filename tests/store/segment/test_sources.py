@@ -33,12 +33,9 @@ from tessel.store.segment.sources.base import (
     ReadSource,
     Viewing,
 )
-from tessel.store.segment.sources.memory import MemorySource
-from tessel.store.segment.sources.mmap import MmapSource
-from tessel.store.segment.sources.object_store import ObjectStoreSource
 from tessel.store.segment.sources.open import SOURCES, default_source, open_source
-from tessel.store.segment.sources.pread import PreadSource
-from tessel.store.segment.sources.workers import ReadWorkers
+from tessel.store.segment.sources.requests import ObjectStoreSource, PreadSource, ReadWorkers
+from tessel.store.segment.sources.views import MemorySource, MmapSource
 
 KINDS = ("memory", "mmap", "object_store", "pread")
 DATA = {

@@ -5,9 +5,11 @@ or a type, for which one is looked for. What is stored stays as it was logged.
 """
 
 from tessel.store.events.converters.angles import Degrees, Radians
-from tessel.store.events.converters.base import Converter
-from tessel.store.events.converters.conversion import Conversion, Wanted, conversions
 from tessel.store.events.converters.registry import (
+    Conversion,
+    Converter,
+    Wanted,
+    conversions,
     converter_names,
     find_converter,
     register_converter,

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.arrays import arrow_scalar
-from tessel.store.events.converters.base import Converter
-from tessel.store.events.converters.registry import register_converter
+from tessel.store.events.converters.registry import Converter, register_converter
 
 __all__ = ["Degrees", "Radians"]
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.store.events.converters.base import Converter
-from tessel.store.events.converters.registry import register_converter
+from tessel.store.events.converters.registry import Converter, register_converter
 
 __all__ = ["Wider"]
 

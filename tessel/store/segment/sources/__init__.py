@@ -1,4 +1,4 @@
-"""Where segments' bytes are read from: one file per source, behind one protocol.
+"""Where segments' bytes are read from: sources behind one protocol.
 
 The reader of segments enters here; ``open_source`` chooses.
 """

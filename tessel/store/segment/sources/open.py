@@ -30,25 +30,25 @@ def _local(objects: ObjectStore, kind: str) -> LocalObjects:
 
 
 def _memory(objects: ObjectStore) -> ReadSource:
-    from tessel.store.segment.sources.memory import MemorySource
+    from tessel.store.segment.sources.views import MemorySource
 
     return MemorySource(objects)
 
 
 def _mmap(objects: ObjectStore) -> ReadSource:
-    from tessel.store.segment.sources.mmap import MmapSource
+    from tessel.store.segment.sources.views import MmapSource
 
     return MmapSource(_local(objects, "mmap"))
 
 
 def _object_store(objects: ObjectStore) -> ReadSource:
-    from tessel.store.segment.sources.object_store import ObjectStoreSource
+    from tessel.store.segment.sources.requests import ObjectStoreSource
 
     return ObjectStoreSource(objects)
 
 
 def _pread(objects: ObjectStore) -> ReadSource:
-    from tessel.store.segment.sources.pread import PreadSource
+    from tessel.store.segment.sources.requests import PreadSource
 
     return PreadSource(_local(objects, "pread"))
 

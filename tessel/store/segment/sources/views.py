@@ -1,0 +1,317 @@
+"""Sources that see whole objects: of mapped files, the default for local disks, and of memory.
+
+No thread, no copy, no system call a range: ranges are checked all at once, then sliced.
+
+Touching a mapped page that its file no longer has ends the process (SIGBUS), so every range is
+checked against the length that was mapped, and files are looked at again in every call: one that
+has become shorter is an error. Segment files never shrink; where one does not trust a disk to keep
+that promise between the check and the touch,
+:class:`~tessel.store.segment.sources.requests.PreadSource` is the choice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from tessel.arrays import different
+from tessel.errors import NotAStoreError, StoreError, TesselError
+from tessel.lazy import dataclass
+from tessel.store.objects.base import (
+    ObjectStore,
+    check_name,
+    irregular_object,
+    object_absent,
+    short_object,
+)
+from tessel.store.objects.local import LocalObjects
+from tessel.store.objects.mapped import file_bytes, open_regular
+from tessel.store.segment.sources.base import (
+    LOCAL,
+    ByteRanges,
+    CoalesceLimits,
+    ReadAnswer,
+)
+
+__all__ = [
+    "FileCache",
+    "MemorySource",
+    "MmapSource",
+    "OpenFiles",
+    "answers_from_views",
+    "object_path",
+    "open_object",
+]
+
+_EMPTY = pa.py_buffer(b"")
+
+
+def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> list[ReadAnswer]:
+    """Return the slice of an object for each range, an error where there is none.
+
+    Parameters
+    ----------
+    ranges
+        Untrusted.
+    view
+        Returns all bytes of an object.
+    """
+    views: list[pa.Buffer] = [_EMPTY] * len(ranges.names)
+    errors: dict[int, TesselError] = {}
+    for at in different(ranges.object).tolist() if len(ranges.names) > 1 else [0]:
+        try:
+            views[at] = view(ranges.names[at])
+        except TesselError as error:
+            errors[at] = error
+    outside = ranges.outside([whole.size for whole in views])
+    lengths = (ranges.end - ranges.start).tolist()
+    starts, objects = ranges.start.tolist(), ranges.object.tolist()
+    if not errors and not outside.any():
+        if len(views) == 1:
+            slice_of = views[0].slice
+            return [slice_of(start, length) for start, length in zip(starts, lengths, strict=True)]
+        return [
+            views[at].slice(start, length)
+            for at, start, length in zip(objects, starts, lengths, strict=True)
+        ]
+    answers: list[ReadAnswer] = []
+    for at, start, length, wrong in zip(objects, starts, lengths, outside.tolist(), strict=True):
+        if at in errors:
+            answers.append(errors[at])
+        elif wrong:
+            name, size = ranges.names[at], views[at].size
+            answers.append(short_object(name, start, length, size))
+        else:
+            answers.append(views[at].slice(start, length))
+    return answers
+
+
+Opened = TypeVar("Opened")
+
+_all: weakref.WeakSet[FileCache[Any]] = weakref.WeakSet()
+_numbers = itertools.count()
+
+
+def object_path(root: str, name: str) -> str:
+    """Return the path of an object's file."""
+    return os.path.join(root, *check_name(name).split("/"))
+
+
+def open_object(root: str, name: str) -> int:
+    """Return a descriptor of an object's file, for reading.
+
+    Raises
+    ------
+    NotFoundError
+        Where there is no such object.
+    StoreError
+        Where the disk refuses.
+    """
+    try:
+        return open_regular(object_path(root, name))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise object_absent(name, root) from None
+    except NotAStoreError as error:
+        raise irregular_object(name, error) from error
+    except OSError as error:
+        raise StoreError(
+            f"could not open object {name!r}: {error.strerror or error}",
+            object=name,
+            errno=error.errno,
+        ) from error
+
+
+class OpenFiles(Generic[Opened]):
+    """What was made of the files used last, by name; the oldest are let go.
+
+    Letting go drops a reference: what others still use stays open until they are done.
+
+    Parameters
+    ----------
+    make
+        Opens an object by name.
+    cache
+        The LRU cache of opened objects, under one bound for all that share it.
+    """
+
+    def __init__(self, make: Callable[[str], Opened], cache: FileCache[Opened]) -> None:
+        self._make = make
+        self._cache = cache
+        self._number = next(_numbers)
+
+    def get(self, name: str) -> Opened:
+        """Return the opened object; raises what ``make`` raises."""
+        found = self._cache.get((self._number, name))
+        # Another thread may be faster; either will do.
+        return self._cache.put((self._number, name), self._make(name)) if found is None else found
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._cache.clear(self._number)
+
+    def __del__(self) -> None:
+        self._cache.clear(self._number)
+
+
+class FileCache(Generic[Opened]):
+    """The LRU cache of the opened files of a process, whichever source opened them.
+
+    Parameters
+    ----------
+    most
+        How many files stay open.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: OrderedDict[tuple[int, str], Opened] = OrderedDict()
+        self._renew_lock()
+        _all.add(self)
+
+    def get(self, key: tuple[int, str]) -> Opened | None:
+        """Return what is kept under a number and a name."""
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[int, str], opened: Opened) -> Opened:
+        """Keep an opened file, and return the one that is kept."""
+        with self._lock:
+            found = self._found.setdefault(key, opened)
+            while len(self._found) > self._most:
+                self._found.popitem(last=False)
+        return found
+
+    def clear(self, number: int) -> None:
+        """Let go of all files of one number."""
+        with self._lock:
+            for key in [key for key in self._found if key[0] == number]:
+                del self._found[key]
+
+    def _renew_lock(self) -> None:
+        # Reentrant: the garbage collector may end an owner inside a block.
+        self._lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    for files in list(_all):
+        files._renew_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class MemorySource:
+    """Slices of buffers; no thread, no copy.
+
+    Parameters
+    ----------
+    objects
+        A store whose ``get`` does not copy, or buffers by name.
+    """
+
+    kind: ClassVar[str] = "memory"
+    limits: ClassVar[CoalesceLimits] = LOCAL
+
+    def __init__(self, objects: ObjectStore | Mapping[str, pa.Buffer]) -> None:
+        self._objects = objects
+
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
+        """Return a slice per range."""
+        return answers_from_views(ranges, self.view)
+
+    def view(self, name: str) -> pa.Buffer:
+        """Return all bytes of an object."""
+        if not isinstance(self._objects, Mapping):
+            return self._objects.get(name)
+        found = self._objects.get(name)
+        if found is None:
+            raise object_absent(name, "memory")
+        return found
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes."""
+        return int(self.view(name).size)
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+
+_cache: Final[FileCache[_File]] = FileCache(256)
+"""No descriptors, so the bound is for the memory of small files, and the maps of large ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _File:
+    """The bytes of a file, and what tells whether it was cut since."""
+
+    path: str
+    inode: int
+    whole: pa.Buffer
+
+    def size(self) -> int:
+        """Return how many bytes may be touched: all where the file has another one's name now."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            return int(self.whole.size)
+        return now.st_size if now.st_ino == self.inode else int(self.whole.size)
+
+
+class MmapSource:
+    """Slices of mapped files.
+
+    Parameters
+    ----------
+    objects
+        A store on a local disk.
+    """
+
+    kind: ClassVar[str] = "mmap"
+    limits: ClassVar[CoalesceLimits] = LOCAL
+
+    def __init__(self, objects: LocalObjects) -> None:
+        self._root = objects.uri
+        self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
+
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
+        """Return a slice of the map per range."""
+        return answers_from_views(ranges, self.view)
+
+    def view(self, name: str) -> pa.Buffer:
+        """Return all bytes of an object."""
+        found = self._files.get(name)
+        size = found.size()
+        if size < found.whole.size:
+            raise short_object(name, 0, found.whole.size, size)
+        return found.whole
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes."""
+        return int(self.view(name).size)
+
+    def close(self) -> None:
+        """Let go of the maps; what was handed out keeps its own alive."""
+        self._files.clear()
+
+    def _open(self, name: str) -> _File:
+        descriptor = open_object(self._root, name)
+        try:
+            facts = os.fstat(descriptor)
+            whole = file_bytes(descriptor, 0, facts.st_size)
+        except OSError as error:
+            raise StoreError(f"could not map object {name!r}: {error}", object=name) from error
+        finally:
+            os.close(descriptor)
+        if whole.size != facts.st_size:
+            raise short_object(name, 0, facts.st_size, whole.size)
+        return _File(object_path(self._root, name), facts.st_ino, whole)
