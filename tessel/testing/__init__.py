@@ -1,1 +1,1 @@
-"""What plug-in authors and our own tests share: strategies, models, conformance suites."""
+"""What authors of plug-ins, benchmarks and our own tests share: conformance suites, parity."""

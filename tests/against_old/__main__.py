@@ -31,9 +31,9 @@ from hypothesis import strategies as st
 
 from tessel.api import open_store
 from tessel.options import options
-from tessel.testing.queries import build
 from tests.clauses.chain_cases import ChainCase
 from tests.clauses.helpers import SETTINGS
+from tests.strategies.queries import build
 
 _MOST_ROWS = 300_000
 _EXPLODING = ("join", "explode", "merge", "concat")

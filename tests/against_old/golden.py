@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from tessel.api import Store
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.testing.queries import build, chains, query_tables
 from tests.against_old.worker import answered
 from tests.clauses.helpers import SETTINGS, fresh_store
+from tests.strategies.queries import build, chains, query_tables
 
 GOLDEN = Path(__file__).with_name("golden")
 _PAIRS, _QUERIES_A_PAIR, _LEAST_ROWS, _SEED = 100, 20, 6, 20

@@ -25,10 +25,10 @@ from tessel.expression import Expression, col
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.pipeline.source_loader import SourceLoader
-from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, fresh_store
 from tests.clauses.stored_ways import by_values
 from tests.clauses.test_late_materialization import _tiny_pages
+from tests.strategies.tables import as_dictionary, bits
 
 __all__ = [
     "BindsBoth",

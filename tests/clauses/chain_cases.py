@@ -20,10 +20,10 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import Segmentation, bits, cut_into_segments
 from tests.clauses.helpers import SETTINGS, fresh_store
 from tests.clauses.reference import Frame, comparable, comparable_table, frame_of, run
+from tests.strategies.queries import build, chains, query_tables
+from tests.strategies.tables import Segmentation, bits, cut_into_segments
 
 Read = Callable[[Store, QueryBuilder], pa.Table]
 

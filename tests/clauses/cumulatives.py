@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.testing.oracles import nan_as_null, polars_frame, same_rows
-from tessel.testing.tables import PLAIN_TYPES, columns, cut_into_segments
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.strategies.tables import PLAIN_TYPES, columns, cut_into_segments
 
 __all__ = [
     "EXTREME_ROWS",

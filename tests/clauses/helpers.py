@@ -17,7 +17,7 @@ from tessel.options import options
 from tessel.pipeline import LocalExecutor, plan_query, result_table
 from tessel.pipeline.planner import PASSES, REQUIRED, Pass
 from tessel.store import SymbolView
-from tessel.testing.tables import bits
+from tests.strategies.tables import bits
 
 _numbers = itertools.count()
 

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-from tessel.testing.queries import Step, Tree
+from tests.strategies.queries import Step, Tree
 
 UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SECONDS = {"20min": 1200, "1h": 3600, "90min": 5400}

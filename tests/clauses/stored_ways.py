@@ -14,8 +14,8 @@ from tessel.clauses.units.bound_unit import BoundUnit
 from tessel.options import options
 from tessel.store import SelectedRows
 from tessel.store.manifest.lazy_columns import LazyColumns
-from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
+from tests.strategies.tables import bits
 
 __all__ = ["both_ways", "by_values"]
 

@@ -38,7 +38,7 @@ from tessel.errors import (
     PlanFormatError,
 )
 from tessel.expression.operators import aggregate as calls
-from tessel.testing.tables import as_dictionary
+from tests.strategies.tables import as_dictionary
 
 NUMBERS = sorted(
     {"count", "first", "last", "max", "mean", "median", "min", "nunique", "quantile", "sem"}

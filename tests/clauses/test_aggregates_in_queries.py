@@ -19,8 +19,8 @@ from tessel.clauses.aggregates import (
 )
 from tessel.clauses.values import plain
 from tessel.errors import AggregateError, TesselError
-from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.strategies.tables import as_dictionary, bits
 
 Q = QueryBuilder()
 ROWS, GROUPS = 23, 4

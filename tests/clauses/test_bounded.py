@@ -15,9 +15,9 @@ from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, RowRange, Tail
 from tessel.clauses.positional import Positional
 from tessel.options import options
-from tessel.testing.queries import row_ends
-from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, events, stored
+from tests.strategies.queries import row_ends
+from tests.strategies.tables import bits
 
 Q = QueryBuilder()
 ROWS = 16_000

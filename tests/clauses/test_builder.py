@@ -19,7 +19,7 @@ from tessel.clauses import Filter, QueryBuilder, Select, SubQuery
 from tessel.errors import PlanError, TruthValueError, UnknownVerbError
 from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
-from tessel.testing.queries import build, chains, query_tables
+from tests.strategies.queries import build, chains, query_tables
 
 Q = QueryBuilder()
 LONG = (

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.testing.oracles import polars_frame, same_rows
-from tessel.testing.tables import column_types
 from tests.clauses.cumulatives import check_cumulative
 from tests.clauses.helpers import answer, stored
+from tests.strategies.tables import column_types
 
 
 @settings(max_examples=25)

@@ -33,9 +33,9 @@ from tessel.testing.oracles import (
     polars_frame,
     rows_numbered,
 )
-from tessel.testing.queries import query_tables
-from tessel.testing.tables import bits, cut_into_segments
 from tests.clauses.helpers import SETTINGS, Latest, answer, events, fresh_store, stored
+from tests.strategies.queries import query_tables
+from tests.strategies.tables import bits, cut_into_segments
 
 Q = QueryBuilder()
 KEEPS = ("first", "last", "none")

@@ -25,9 +25,9 @@ from tessel.options import options
 from tessel.pipeline import Explanation, Plan, explain_metadata
 from tessel.pipeline import executor as pipeline
 from tessel.store.manifest.piece import PieceSource
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.steps import Step
 from tests.clauses.helpers import SETTINGS, events, fresh_store
+from tests.strategies.queries import build, chains, query_tables
+from tests.strategies.steps import Step
 
 Q = QueryBuilder()
 PAGE = 1 << 16

@@ -19,8 +19,8 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered
-from tessel.testing.tables import bits, columns, cut_into_segments
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.strategies.tables import bits, columns, cut_into_segments
 
 Q = QueryBuilder()
 ITEMS = (pa.int64(), pa.string(), pa.float64(), pa.list_(pa.int8()), pa.struct([("f", pa.int8())]))

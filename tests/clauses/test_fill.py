@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
 from tessel.testing.oracles import polars_frame, same_rows
-from tessel.testing.tables import bits, column_types, columns, cut_into_segments
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.strategies.tables import bits, column_types, columns, cut_into_segments
 
 Q = QueryBuilder()
 floats = st.none() | st.integers(-9, 9).map(float) | st.just(float("nan"))

@@ -19,8 +19,8 @@ from tessel.testing.oracles import (
     rows_numbered,
     same_rows,
 )
-from tessel.testing.queries import query_tables
 from tests.clauses.helpers import answer, stored
+from tests.strategies.queries import query_tables
 
 PREDICATES = [
     "i > 1",

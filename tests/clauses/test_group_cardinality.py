@@ -19,8 +19,8 @@ from tessel.pipeline.plan import Plan, answered
 from tessel.pipeline.planner import group_cardinality
 from tessel.pipeline.planner.planner import plan_query
 from tessel.store import expected_distinct
-from tessel.testing.tables import bits
 from tests.clauses.helpers import events, stored
+from tests.strategies.tables import bits
 
 Q = QueryBuilder()
 ROWS = 6_000

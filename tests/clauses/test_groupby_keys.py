@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.clauses.values import plain_type
-from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.strategies.tables import as_dictionary, bits
 
 Q = QueryBuilder()
 # Threads, buckets of a few bytes, units one by one: the cut of the rows is drawn.

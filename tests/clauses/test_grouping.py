@@ -23,8 +23,8 @@ from tessel.clauses.grouped.grouping import (
 )
 from tessel.clauses.values import normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
-from tessel.testing.tables import as_dictionary
 from tests.kernels.forced import LEVELS, in_form
+from tests.strategies.tables import as_dictionary
 
 KEYS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),

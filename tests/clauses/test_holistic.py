@@ -32,10 +32,10 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 from tessel.clauses.aggregates.reductions import ReductionSet
 from tessel.options import options
 from tessel.pipeline import Plan
-from tessel.testing.tables import bits
 from tests.clauses import test_hot_groups as hot_groups
 from tests.clauses.helpers import events, stored
 from tests.kernels.forced import LEVELS, in_form
+from tests.strategies.tables import bits
 
 Q = QueryBuilder()
 LIMITS = np.iinfo(np.int64)

@@ -16,9 +16,9 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates import find_aggregate
 from tessel.errors import IntegerOverflowError
 from tessel.options import options
-from tessel.testing.queries import query_tables
-from tessel.testing.tables import bits, cut_into_segments
 from tests.clauses.helpers import events, fresh_store, stored
+from tests.strategies.queries import query_tables
+from tests.strategies.tables import bits, cut_into_segments
 
 Q = QueryBuilder()
 ROWS = 20_000

@@ -26,11 +26,11 @@ from tessel.options import options
 from tessel.pipeline.stage import run_bound
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
-from tessel.testing import expressions
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import bits, cut_into_segments
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
 from tests.clauses.reference import comparable, comparable_table, frame_of, run
+from tests.strategies import expressions
+from tests.strategies.queries import build, chains, query_tables
+from tests.strategies.tables import bits, cut_into_segments
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from tessel.errors import (
     PlanError,
 )
 from tessel.testing.oracles import polars_frame, same_rows
-from tessel.testing.tables import (
+from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.strategies.tables import (
     INDEX_TYPES,
     as_dictionary,
     bits,
@@ -29,7 +30,6 @@ from tessel.testing.tables import (
     index_columns,
     tables,
 )
-from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 
 Q = QueryBuilder()
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.values import is_hashable
-from tessel.testing.tables import tables
 from tests.clauses.orders import key_values, order_of_rows
 from tests.kernels.forced import LEVELS, in_form
+from tests.strategies.tables import tables
 
 
 @st.composite

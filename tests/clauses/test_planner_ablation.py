@@ -21,9 +21,9 @@ from tessel.expression import Expression, col, lit
 from tessel.expression.schema import TableSchema
 from tessel.pipeline import query_schema
 from tessel.pipeline.planner import PASSES, REQUIRED
-from tessel.testing.queries import build, chains, query_tables, row_ends
-from tessel.testing.tables import cut_into_segments
 from tests.clauses.helpers import Latest, answer_of_passes, bare_answer, fresh_store, same_table
+from tests.strategies.queries import build, chains, query_tables, row_ends
+from tests.strategies.tables import cut_into_segments
 
 LARGE = 2**62
 INSTANTS = ("2021-03-13T00:00:00", "2021-03-13T01:00:00", "2021-03-14T06:00:00", "2021-03-12")

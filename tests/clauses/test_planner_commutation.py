@@ -38,9 +38,9 @@ from tessel.expression import Expression, col
 from tessel.pipeline.planner import PASSES, REQUIRED, Draft
 from tessel.pipeline.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
 from tessel.pipeline.planner.pushdown import push_into_inputs, push_left
-from tessel.testing.queries import row_ends
 from tests.clauses.helpers import answer_of_passes, bare_answer, fresh_store, same_table
 from tests.clauses.test_clause_table import SAMPLES, SCHEMA
+from tests.strategies.queries import row_ends
 
 START = dt.datetime(2021, 1, 1)
 PREDICATES: tuple[Expression, ...] = (

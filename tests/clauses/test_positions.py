@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Head, QueryBuilder, RowRange, Tail
 from tessel.errors import PlanError
-from tessel.testing.queries import row_ends
 from tests.clauses.helpers import answer, stored
+from tests.strategies.queries import row_ends
 
 counts = st.integers(-25, 25)
 ends = row_ends(counts)

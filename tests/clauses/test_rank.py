@@ -16,9 +16,9 @@ from tessel.clauses import QueryBuilder
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.options import options
 from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
-from tessel.testing.tables import PLAIN_TYPES, bits, columns, cut_into_segments
 from tests.clauses.cumulatives import python_values
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
+from tests.strategies.tables import PLAIN_TYPES, bits, columns, cut_into_segments
 
 Q = QueryBuilder()
 METHODS = ("average", "min", "max", "dense", "ordinal")

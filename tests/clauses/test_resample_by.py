@@ -26,8 +26,8 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.testing.oracles import as_declared, duckdb_answer, nan_as_null, same_rows
-from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.strategies.tables import as_dictionary
 
 Q = QueryBuilder()
 START = dt.datetime(2021, 3, 27, 20)

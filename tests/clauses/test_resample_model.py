@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.expression.schema import TableSchema
-from tessel.testing.queries import Step, build, conditions, query_tables, resamples
-from tessel.testing.tables import cut_into_segments
 from tests.clauses.calendar_model import FIRST_DAYS, ZONES, bucket_start
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 from tests.clauses.reference import comparable, comparable_table, frame_of, run
+from tests.strategies.queries import Step, build, conditions, query_tables, resamples
+from tests.strategies.tables import cut_into_segments
 
 Q = QueryBuilder()
 

@@ -30,8 +30,8 @@ from tessel.errors import (
 )
 from tessel.expression import col, lit, parse, when
 from tessel.testing.oracles import as_declared, duckdb_answer, same_rows
-from tessel.testing.tables import bits
 from tests.clauses.helpers import answer, fresh_store, stored
+from tests.strategies.tables import bits
 
 Q = QueryBuilder()
 P, N = col("p"), col("n")

@@ -24,8 +24,8 @@ from tessel.errors import (
     PlanError,
 )
 from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
-from tessel.testing.tables import bits, columns, cut_into_segments
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.strategies.tables import bits, columns, cut_into_segments
 
 Q = QueryBuilder()
 CLOSED = st.sampled_from(["right", "left", "both", "neither"])

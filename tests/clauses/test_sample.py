@@ -15,8 +15,8 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.sample import _scaled
 from tessel.errors import PlanError
 from tessel.options import options
-from tessel.testing.tables import cut_into_segments
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
+from tests.strategies.tables import cut_into_segments
 
 Q = QueryBuilder()
 MASK = 2**64 - 1

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanError
 from tessel.testing.oracles import same_rows
-from tessel.testing.queries import query_tables
 from tests.clauses.helpers import answer, stored
+from tests.strategies.queries import query_tables
 
 
 @settings(max_examples=25)

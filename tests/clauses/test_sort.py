@@ -39,10 +39,10 @@ from tessel.testing.oracles import (
     polars_frame,
     rows_numbered,
 )
-from tessel.testing.queries import query_tables
-from tessel.testing.tables import as_dictionary, bits, columns, cut_into_segments, tables
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
 from tests.clauses.orders import order_of_rows
+from tests.strategies.queries import query_tables
+from tests.strategies.tables import as_dictionary, bits, columns, cut_into_segments, tables
 
 Q = QueryBuilder()
 START = dt.datetime(2021, 1, 1)

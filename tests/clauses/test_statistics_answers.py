@@ -20,8 +20,6 @@ from tessel.clauses.known_rows import KnownRows
 from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.pipeline import SourcePlan, plan_query
-from tessel.testing.queries import query_tables
-from tessel.testing.tables import cut_into_segments
 from tests.clauses.helpers import (
     Latest,
     answer,
@@ -31,6 +29,8 @@ from tests.clauses.helpers import (
     same_table,
     stored,
 )
+from tests.strategies.queries import query_tables
+from tests.strategies.tables import cut_into_segments
 
 Q = QueryBuilder()
 START = dt.datetime(2021, 1, 1)

@@ -25,10 +25,10 @@ from tessel.expression.operators.comparison import (
     LessEqual,
 )
 from tessel.options import options
-from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 from tests.clauses.stored_ways import both_ways
 from tests.kernels.forced import LEVELS, in_form
+from tests.strategies.tables import bits
 
 _ROWS = st.integers(20, 60)
 _DECIMALS = st.one_of(

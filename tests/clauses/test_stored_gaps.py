@@ -16,10 +16,10 @@ from tessel.clauses import QueryBuilder
 from tessel.expression import Expression, col, parse
 from tessel.expression.evaluate import evaluate
 from tessel.options import options
-from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.stored_ways import both_ways
 from tests.kernels.forced import LEVELS, in_form
+from tests.strategies.tables import as_dictionary, bits
 
 _PROFILES = st.sampled_from(["fast", "compact"])
 _DENSITIES = st.sampled_from([0.0, 0.0, 0.05, 0.5, 1.0])

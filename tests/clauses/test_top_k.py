@@ -26,10 +26,10 @@ from tessel.pipeline.stage import run_bound, run_clause
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
 from tessel.testing.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered
-from tessel.testing.queries import query_tables
-from tessel.testing.tables import bits, cut_into_segments
 from tests.clauses.helpers import SETTINGS, Latest, answer, bare_answer, events, fresh_store, stored
 from tests.clauses.orders import order_of_rows
+from tests.strategies.queries import query_tables
+from tests.strategies.tables import bits, cut_into_segments
 
 Q = QueryBuilder()
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanError
-from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.strategies.tables import as_dictionary
 
 Q = QueryBuilder()
 VALUES = st.lists(st.none() | st.sampled_from(["a", "b", "c", "é"]), max_size=25)

@@ -28,8 +28,8 @@ from tessel.kernels.window_rows import (
     without_short,
 )
 from tessel.kernels.window_spreads import window_spreads
-from tessel.testing.tables import bits
 from tests.kernels.forced import FORMS, in_form
+from tests.strategies.tables import bits
 
 wild = st.floats(allow_nan=False) | st.sampled_from(
     [5e-324, -5e-324, 1.7e308, 2.0**-1022, 0.1, -0.0]

@@ -9,7 +9,7 @@ import pickle
 from hypothesis import given, note
 
 from tessel.expression import Expression, ExpressionContext, parse
-from tessel.testing import expressions as drawn
+from tests.strategies import expressions as drawn
 
 
 @given(drawn.expressions())

@@ -18,8 +18,8 @@ from tessel.errors import TesselError
 from tessel.expression import Expression, cannot_raise, col
 from tessel.expression.evaluate import evaluate
 from tessel.expression.schema import TableSchema
-from tessel.testing import expressions as drawn
-from tessel.testing.tables import PLAIN_TYPES, columns
+from tests.strategies import expressions as drawn
+from tests.strategies.tables import PLAIN_TYPES, columns
 
 _INTEGERS = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),

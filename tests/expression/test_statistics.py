@@ -24,7 +24,7 @@ from tessel.expression import (
     parse,
 )
 from tessel.expression.evaluate import evaluate
-from tessel.testing import expressions as drawn
+from tests.strategies import expressions as drawn
 
 
 @dataclass

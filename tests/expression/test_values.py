@@ -10,8 +10,8 @@ from hypothesis import given, note
 from tessel.errors import IntegerOverflowError
 from tessel.expression import Expression, ExpressionContext, parse
 from tessel.expression.evaluate import evaluate
-from tessel.testing import expressions as drawn
 from tests.expression.oracle import Interpreter, PastRangeError, plain, rows_of, same
+from tests.strategies import expressions as drawn
 
 
 def check(expression: Expression, table: pa.Table) -> None:

@@ -16,8 +16,6 @@ from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import bits
 from tests.clauses.bound_chains import (
     chain_tables,
     drawn_chain,
@@ -27,6 +25,8 @@ from tests.clauses.bound_chains import (
 )
 from tests.clauses.reference import comparable, comparable_table, frame_of, run
 from tests.forms.ways import Reading, Rows, Stored, readings, stored
+from tests.strategies.queries import build, chains, query_tables
+from tests.strategies.tables import bits
 
 __all__ = ["QUERIES", "WAYS", "check_bound_chain", "check_chain"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tessel.testing.tables import as_dictionary
+from tests.strategies.tables import as_dictionary
 
 whole = {
     kind: st.integers(*bounds)

@@ -17,7 +17,7 @@ from tessel.api import Store, open_store
 from tessel.clauses import Clause, ClauseInfo, Structure, UnitFacts
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.testing.tables import as_dictionary
+from tests.strategies.tables import as_dictionary
 
 # None of the clauses here is registered: nothing but the plan tells a worker of them, and the
 # names that other tests see stay those of the package.

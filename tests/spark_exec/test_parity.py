@@ -22,8 +22,8 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity
-from tessel.testing.queries import build, chains, query_tables, row_ends
-from tessel.testing.tables import cut_into_segments, tables
+from tests.strategies.queries import build, chains, query_tables, row_ends
+from tests.strategies.tables import cut_into_segments, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,8 +22,8 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.spark_exec import register_source
-from tessel.testing.tables import PLAIN_TYPES, column_types, cut_into_segments, tables
 from tests.spark_exec.spark_values import columns_of, fits_spark
+from tests.strategies.tables import PLAIN_TYPES, column_types, cut_into_segments, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

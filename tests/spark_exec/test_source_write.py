@@ -17,8 +17,8 @@ import tessel as ts
 from tessel.errors import InvalidInputError, NotAStoreError
 from tessel.spark_exec import register_source
 from tessel.spark_exec.runtime import ignore_pandas_notice
-from tessel.testing.tables import column_types, tables
 from tests.spark_exec.spark_values import columns_of, fits_spark
+from tests.strategies.tables import column_types, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

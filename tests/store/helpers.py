@@ -13,7 +13,7 @@ from tessel.store.history import open_store
 from tessel.store.manifest import Extent, Manifest
 from tessel.store.manifest.piece import pieces_of
 from tessel.store.objects import MemoryObjects
-from tessel.testing.tables import bits
+from tests.strategies.tables import bits
 
 
 def new_place(uri: str) -> MemoryObjects:

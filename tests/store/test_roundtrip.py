@@ -12,8 +12,8 @@ from tessel.options import options
 from tessel.store import Repository
 from tessel.store.encodings.arrow_ipc import ArrowIpc
 from tessel.store.physical import physical_columns
-from tessel.testing.tables import cut_into_segments, tables
 from tests.store.helpers import assert_same, load, read
+from tests.strategies.tables import cut_into_segments, tables
 
 
 @given(data=st.data(), index=st.booleans())

@@ -18,9 +18,9 @@ from tessel.store import Repository, SymbolView
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import SegmentReader, gather
 from tessel.store.single_rows import SingleRows
-from tessel.testing.tables import cut_into_segments, tables
 from tests.store.helpers import assert_same, index_of_manifests
 from tests.store.reference.segments import row_indices
+from tests.strategies.tables import cut_into_segments, tables
 
 ROWS = 150_000
 SEGMENT_ROWS = 70_000

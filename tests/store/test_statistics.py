@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tessel.store import Repository
 from tessel.store.segment import bounds_type, summarise
 from tessel.store.segment.statistics import BOUND_BYTES
-from tessel.testing.tables import column_types, columns, cut_into_segments, tables
 from tests.store.helpers import load
+from tests.strategies.tables import column_types, columns, cut_into_segments, tables
 
 
 def _key(value: Any, kind: pa.DataType) -> Any:

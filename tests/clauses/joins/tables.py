@@ -16,8 +16,8 @@ from tessel.api import Store
 from tessel.clauses import join
 from tessel.options import options
 from tessel.pipeline.planner import plan_cache, plan_join
-from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import fresh_store
+from tests.strategies.tables import as_dictionary
 
 Rows = list[dict[str, Any]]
 

@@ -15,8 +15,8 @@ from tessel.ecs import ColRange, ComponentManager, Piece, ProcessingUnit, RowRan
 from tessel.expression.schema import TableSchema
 from tessel.options import current
 from tessel.pipeline.barrier import Barrier
-from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import events
+from tests.strategies.tables import as_dictionary
 
 UNITS, ROWS, BUCKETS = 60, 200, 7
 

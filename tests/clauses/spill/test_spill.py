@@ -25,8 +25,8 @@ from tessel.errors import ClauseFailedError, SpillError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
 from tessel.pipeline import LocalExecutor
-from tessel.testing.tables import bits, tables
 from tests.clauses.helpers import events, stored
+from tests.strategies.tables import bits, tables
 
 Q = QueryBuilder()
 

@@ -36,8 +36,8 @@ from tessel.errors import (
 from tessel.options import options
 from tessel.store import Repository
 from tessel.store.operations.incoming import can_widen
-from tessel.testing.tables import PLAIN_TYPES
 from tests.store.helpers import read
+from tests.strategies.tables import PLAIN_TYPES
 
 DAYS = pa.table(
     {
@@ -415,7 +415,7 @@ def test_every_plain_type_can_be_a_key(kind: pa.DataType) -> None:
     from hypothesis import given, settings
     from hypothesis import strategies as st
 
-    from tessel.testing.tables import columns
+    from tests.strategies.tables import columns
 
     @settings(max_examples=5, database=None)
     @given(data=st.data())

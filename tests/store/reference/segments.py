@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.types as pat
 from hypothesis import strategies as st
 
-from tessel.testing.tables import PLAIN_TYPES
 from tests.store.reference.value_shapes import SHAPES, Words, float_words
+from tests.strategies.tables import PLAIN_TYPES
 
 __all__ = [
     "LEAF_TYPES",

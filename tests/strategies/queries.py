@@ -8,7 +8,7 @@ A test can hand the same chain to the builder (:func:`build`) and to an interpre
         steps = data.draw(chains(TableSchema(table.schema, "t")))
         store.read("symbol", query=build(steps))
 
-Steps and their trees are those of :mod:`tessel.testing.steps`.
+Steps and their trees are those of :mod:`tests.strategies.steps`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tessel.clauses.combining import SubQuery
 from tessel.clauses.concat import Concat
 from tessel.errors import PlanError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
-from tessel.testing.join_steps import draw_asof, draw_join
-from tessel.testing.steps import Step, Tree, build, expression_of
-from tessel.testing.tables import as_dictionary
+from tests.strategies.join_steps import draw_asof, draw_join
+from tests.strategies.steps import Step, Tree, build, expression_of
+from tests.strategies.tables import as_dictionary
 
 __all__ = [
     "Step",

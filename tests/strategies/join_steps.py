@@ -1,4 +1,4 @@
-"""Random joins of two schemas, for the random chains of :mod:`tessel.testing.queries`."""
+"""Random joins of two schemas, for the random chains of :mod:`tests.strategies.queries`."""
 
 from __future__ import annotations
 

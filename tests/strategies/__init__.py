@@ -1,0 +1,1 @@
+"""Hypothesis strategies for tables, expressions and queries, which tests of several parts share."""
