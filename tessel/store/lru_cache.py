@@ -59,6 +59,11 @@ class LruCache(Generic[K, V]):
             self.put(key, found)
         return found
 
+    def drop(self, is_dropped: Callable[[K], bool]) -> None:
+        """Evict the entries of which the keys say so."""
+        for key in filter(is_dropped, list(self._found)):
+            self._found.pop(key, None)
+
 
 class ByteLruCache(Generic[K, V]):
     """An LRU cache of so many bytes.

@@ -11,13 +11,10 @@ are read, so that decoding knows one kind of segment only.
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +23,7 @@ from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
 from tessel.store.encodings.base import Bytes
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
 from tessel.store.segment.known_pages import sound_pages
@@ -43,36 +41,10 @@ _MOST_OPEN = 256
 """Of one store. Each holds page tables, and the bytes of a small file or the map of a large one."""
 
 
-class _PagesCache:
-    """The LRU cache of opened segments, or of their metadata; an evicted one lives while in use."""
+_Cache: TypeAlias = LruCache[SegmentKey, SegmentPages | SegmentFile]
+"""Of opened segments, or of their metadata; an evicted one lives while in use."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[SegmentKey, SegmentPages | SegmentFile] = OrderedDict()
-        _all.add(self)
-
-    def get(self, key: SegmentKey) -> SegmentPages | SegmentFile | None:
-        with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
-
-    def put(
-        self, key: SegmentKey, opened: SegmentPages | SegmentFile
-    ) -> SegmentPages | SegmentFile:
-        with self._lock:
-            found = self._found.setdefault(key, opened)
-            while len(self._found) > _MOST_OPEN:
-                self._found.popitem(last=False)
-            return found
-
-    def renew_lock(self) -> None:
-        self._lock = threading.Lock()
-
-
-_all: weakref.WeakSet[_PagesCache] = weakref.WeakSet()
-_caches: weakref.WeakKeyDictionary[ObjectStore, _PagesCache] = weakref.WeakKeyDictionary()
+_caches: weakref.WeakKeyDictionary[ObjectStore, _Cache] = weakref.WeakKeyDictionary()
 
 
 class SegmentOpener:
@@ -108,7 +80,8 @@ class SegmentOpener:
         # Asked once: whether an object satisfies a protocol takes 40 µs to say.
         self.views = isinstance(self.source, Viewing)
         shared = self.views and not always_verify
-        self._cache = _caches.setdefault(objects, _PagesCache()) if shared else _PagesCache()
+        own: _Cache = LruCache(_MOST_OPEN)
+        self._cache = _caches.setdefault(objects, own) if shared else own
 
     def open(self, key: SegmentKey, columns: Sequence[int] | None = None) -> SegmentPages:
         """Return a segment, opened now or before.
@@ -133,7 +106,8 @@ class SegmentOpener:
         if found is None:
             data = self._view(key)
             file = self._file(key, data, columns)
-            found = self._cache.put(key, file if data is None else self._pages(key, file, data))
+            found = file if data is None else self._pages(key, file, data)
+            self._cache.put(key, found)
         if isinstance(found, SegmentFile):
             # Bytes that were read are those of one use. The heap reuses memory; a map of its own
             # would be zeroed page by page, which takes longer than copying what was read.
@@ -236,11 +210,3 @@ def _cut_short(key: SegmentKey, why: str) -> CorruptSegmentError:
         hint="restore the object from a copy of the store",
         object=key.object,
     )
-
-
-def _after_fork() -> None:
-    for kept in list(_all):
-        kept.renew_lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)

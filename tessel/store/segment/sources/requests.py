@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from tessel.errors import OptionError, StoreError
+from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore, short_object
 from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.sources.base import (
@@ -27,7 +28,7 @@ from tessel.store.segment.sources.base import (
     CoalesceLimits,
     ReadAnswer,
 )
-from tessel.store.segment.sources.views import FileCache, OpenFiles, open_object
+from tessel.store.segment.sources.views import OpenFiles, open_object
 
 __all__ = ["ObjectStoreSource", "PreadSource", "ReadWorkers"]
 
@@ -130,7 +131,7 @@ class _File:
         os.close(self.descriptor)
 
 
-_cache: Final[FileCache[_File]] = FileCache(32)
+_cache: Final[LruCache[tuple[int, str], _File]] = LruCache(32)
 """Of all sources together: a process may have as few as 256 descriptors (macOS)."""
 
 

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from tessel.arrays import different
 from tessel.errors import NotAStoreError, StoreError, TesselError
 from tessel.lazy import dataclass
+from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import (
     ObjectStore,
     check_name,
@@ -41,7 +39,6 @@ from tessel.store.segment.sources.base import (
 )
 
 __all__ = [
-    "FileCache",
     "MemorySource",
     "MmapSource",
     "OpenFiles",
@@ -95,7 +92,6 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
 
 Opened = TypeVar("Opened")
 
-_all: weakref.WeakSet[FileCache[Any]] = weakref.WeakSet()
 _numbers = itertools.count()
 
 
@@ -141,73 +137,24 @@ class OpenFiles(Generic[Opened]):
         The LRU cache of opened objects, under one bound for all that share it.
     """
 
-    def __init__(self, make: Callable[[str], Opened], cache: FileCache[Opened]) -> None:
+    def __init__(
+        self, make: Callable[[str], Opened], cache: LruCache[tuple[int, str], Opened]
+    ) -> None:
         self._make = make
         self._cache = cache
         self._number = next(_numbers)
 
     def get(self, name: str) -> Opened:
         """Return the opened object; raises what ``make`` raises."""
-        found = self._cache.get((self._number, name))
         # Another thread may be faster; either will do.
-        return self._cache.put((self._number, name), self._make(name)) if found is None else found
+        return self._cache.get_or_make((self._number, name), lambda: self._make(name))
 
     def clear(self) -> None:
         """Let go of all."""
-        self._cache.clear(self._number)
+        self._cache.drop(lambda key: key[0] == self._number)
 
     def __del__(self) -> None:
-        self._cache.clear(self._number)
-
-
-class FileCache(Generic[Opened]):
-    """The LRU cache of the opened files of a process, whichever source opened them.
-
-    Parameters
-    ----------
-    most
-        How many files stay open.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: OrderedDict[tuple[int, str], Opened] = OrderedDict()
-        self._renew_lock()
-        _all.add(self)
-
-    def get(self, key: tuple[int, str]) -> Opened | None:
-        """Return what is kept under a number and a name."""
-        with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
-
-    def put(self, key: tuple[int, str], opened: Opened) -> Opened:
-        """Keep an opened file, and return the one that is kept."""
-        with self._lock:
-            found = self._found.setdefault(key, opened)
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
-        return found
-
-    def clear(self, number: int) -> None:
-        """Let go of all files of one number."""
-        with self._lock:
-            for key in [key for key in self._found if key[0] == number]:
-                del self._found[key]
-
-    def _renew_lock(self) -> None:
-        # Reentrant: the garbage collector may end an owner inside a block.
-        self._lock = threading.RLock()
-
-
-def _after_fork() -> None:
-    for files in list(_all):
-        files._renew_lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+        self._cache.drop(lambda key: key[0] == self._number)
 
 
 class MemorySource:
@@ -246,7 +193,7 @@ class MemorySource:
         """Do nothing: nothing is held."""
 
 
-_cache: Final[FileCache[_File]] = FileCache(256)
+_cache: Final[LruCache[tuple[int, str], _File]] = LruCache(256)
 """No descriptors, so the bound is for the memory of small files, and the maps of large ones."""
 
 
