@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 import tessel as ts
-from tessel.testing.oracles import as_declared, polars_frame, same_rows
+from tests.oracles import as_declared, polars_frame, same_rows
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "nab"
 pytestmark = pytest.mark.skipif(

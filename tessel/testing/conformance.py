@@ -17,6 +17,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tessel.api import Store, open_store
 from tessel.clauses.base import Clause, Structure
@@ -36,12 +37,11 @@ from tessel.pipeline.executor import Executor, LocalExecutor
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_between, summarise
 from tessel.spark_exec.components import kinds_of, received_components, sent_components
-from tessel.testing.oracles import nan_as_null
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CHECKS", "ClauseCase", "check_clause", "on_executor"]
+__all__ = ["CHECKS", "ClauseCase", "check_clause", "nan_as_null", "on_executor"]
 
 MakeClause = Callable[[], Clause]
 RunQuery = Callable[[Store, str, QueryBuilder], pa.Table]
@@ -221,6 +221,16 @@ def _missing_values(case: ClauseCase) -> None:
         nans = nans.set_column(at, column, pa.array([value] * nans.num_rows, column.type))
     of_nulls, of_nans = (nan_as_null(case.answer(each, rows=3)) for each in (nulls, nans))
     _same(of_nans, of_nulls, "the answer for NaN instead of null")
+
+
+def nan_as_null(table: pa.Table) -> pa.Table:
+    """Make every NaN a null: DuckDB, Polars and Arrow count NaN as a value, we as missing."""
+    for at, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            is_nan = pc.fill_null(pc.is_nan(column), False)
+            changed = pc.if_else(is_nan, pa.scalar(None, column.type), column)
+            table = table.set_column(at, table.schema.field(at), changed)
+    return table
 
 
 def _round_trip(case: ClauseCase) -> None:

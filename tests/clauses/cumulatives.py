@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.testing.oracles import nan_as_null, polars_frame, same_rows
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.oracles import nan_as_null, polars_frame, same_rows
 from tests.strategies.tables import PLAIN_TYPES, columns, cut_into_segments
 
 __all__ = [

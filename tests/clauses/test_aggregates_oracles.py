@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tessel.clauses.aggregates import Quantile, Std, Var, aggregate_from_json, find_aggregate
 from tessel.clauses.aggregates.quantile import Interpolation
 from tessel.errors import AggregateError, IntegerOverflowError
-from tessel.testing.oracles import duckdb_answer
+from tests.oracles import duckdb_answer
 
 F64 = pa.float64()
 INTERPOLATIONS: list[Interpolation] = ["linear", "lower", "higher", "nearest", "midpoint"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.errors import ColumnNotFoundError, ExpressionTypeError, PlanError
 from tessel.expression import col, when
-from tessel.testing.oracles import nan_as_null, polars_frame, same_rows
 from tests.clauses.helpers import answer, stored
+from tests.oracles import nan_as_null, polars_frame, same_rows
 
 CASES = {
     "sum of integers": (col("a") + col("b"), pl.col("a") + pl.col("b")),

@@ -30,8 +30,8 @@ from tessel.errors import (
 )
 from tessel.expression import Expression, col, lit, parse
 from tessel.expression.operators.aggregate import aggregate_call_names
-from tessel.testing.oracles import as_declared, duckdb_answer, same_rows
 from tests.clauses.helpers import answer, fresh_store, stored
+from tests.oracles import as_declared, duckdb_answer, same_rows
 
 Q = QueryBuilder()
 P, N = col("p"), col("n")

@@ -24,8 +24,8 @@ from tessel.errors import (
     VersionNotFoundError,
 )
 from tessel.options import options
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import answer, fresh_store
+from tests.oracles import polars_frame, same_rows
 
 numbers = st.lists(st.none() | st.integers(-5, 5), max_size=9)
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.cumulatives import check_cumulative
 from tests.clauses.helpers import answer, stored
+from tests.oracles import polars_frame, same_rows
 from tests.strategies.tables import column_types
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import AggregateError, IntegerOverflowError
-from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
 from tests.clauses.cumulatives import check_cumulative
 from tests.clauses.helpers import answer, stored
+from tests.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
 
 Q = QueryBuilder()
 finite = st.floats(-1e300, 1e300) | st.sampled_from([0.1, 0.2, 1e16, -1e16, 1e-300, float("nan")])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import ExpressionTypeError, IntegerOverflowError
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import answer, stored
+from tests.oracles import polars_frame, same_rows
 
 Q = QueryBuilder()
 numbers = st.none() | st.integers(-(2**20), 2**20)

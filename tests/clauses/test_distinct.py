@@ -25,7 +25,8 @@ from tessel.pipeline.plan import SourcePlan
 from tessel.pipeline.planner.planner import plan_query
 from tessel.pipeline.stage import run_bound
 from tessel.store.manifest.bindings import Bindings
-from tessel.testing.oracles import (
+from tests.clauses.helpers import SETTINGS, Latest, answer, events, fresh_store, stored
+from tests.oracles import (
     duckdb_answer,
     nan_as_null,
     one_zero,
@@ -33,7 +34,6 @@ from tessel.testing.oracles import (
     polars_frame,
     rows_numbered,
 )
-from tests.clauses.helpers import SETTINGS, Latest, answer, events, fresh_store, stored
 from tests.strategies.queries import query_tables
 from tests.strategies.tables import bits, cut_into_segments
 

@@ -18,8 +18,8 @@ from tessel.errors import (
     PlanError,
     UnsupportedTypeError,
 )
-from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.oracles import duckdb_answer, polars_frame, rows_numbered
 from tests.strategies.tables import bits, columns, cut_into_segments
 
 Q = QueryBuilder()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.oracles import polars_frame, same_rows
 from tests.strategies.tables import bits, column_types, columns, cut_into_segments
 
 Q = QueryBuilder()

@@ -11,7 +11,8 @@ from tessel.clauses import Filter, QueryBuilder
 from tessel.errors import ColumnNotFoundError, ExpressionTypeError, PlanError
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
-from tessel.testing.oracles import (
+from tests.clauses.helpers import answer, stored
+from tests.oracles import (
     as_declared,
     duckdb_answer,
     nan_as_null,
@@ -19,7 +20,6 @@ from tessel.testing.oracles import (
     rows_numbered,
     same_rows,
 )
-from tests.clauses.helpers import answer, stored
 from tests.strategies.queries import query_tables
 
 PREDICATES = [

@@ -17,7 +17,8 @@ from tessel.errors import (
     PlanError,
     UnsupportedTypeError,
 )
-from tessel.testing.oracles import (
+from tests.clauses.helpers import answer, fresh_store, stored
+from tests.oracles import (
     as_declared,
     duckdb_answer,
     nan_as_null,
@@ -25,7 +26,6 @@ from tessel.testing.oracles import (
     rows_numbered,
     same_rows,
 )
-from tests.clauses.helpers import answer, fresh_store, stored
 
 MERGED = "sum(v) as s, count(v) as n, min(v) as low, max(v) as high, count(*) as rows"
 BUCKETED = "median(v) as m, count(distinct v) as d, sum(v) as s"

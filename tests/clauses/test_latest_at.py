@@ -20,8 +20,8 @@ from tessel.errors import (
     IndexColumnError,
     PlanError,
 )
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.oracles import polars_frame, same_rows
 from tests.strategies.tables import (
     INDEX_TYPES,
     as_dictionary,

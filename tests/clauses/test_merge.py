@@ -25,8 +25,8 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import answer, fresh_store
+from tests.oracles import polars_frame, same_rows
 
 Q = QueryBuilder()
 KINDS = (pa.int8(), pa.int64(), pa.uint16(), pa.int32())

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import TesselError
-from tessel.testing.oracles import same_rows
 from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.ordered_steps import ordered_chains, ordered_tables
+from tests.oracles import same_rows
 
 
 @settings(max_examples=30)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import ExpressionTypeError
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import answer, stored
+from tests.oracles import polars_frame, same_rows
 
 Q = QueryBuilder()
 values = st.none() | st.integers(-4, 4).map(float) | st.floats(1e-3, 1e6)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.options import options
-from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
 from tests.clauses.cumulatives import python_values
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
+from tests.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
 from tests.strategies.tables import PLAIN_TYPES, bits, columns, cut_into_segments
 
 Q = QueryBuilder()

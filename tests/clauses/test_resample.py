@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
-from tessel.testing.oracles import same_rows
 from tests.clauses.helpers import answer, stored
+from tests.oracles import same_rows
 
 Side = Literal["left", "right"]
 START = dt.datetime(2021, 3, 27, 20)

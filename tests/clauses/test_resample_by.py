@@ -25,8 +25,8 @@ from tessel.errors import (
     PlanFormatError,
     UnsupportedTypeError,
 )
-from tessel.testing.oracles import as_declared, duckdb_answer, nan_as_null, same_rows
 from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.oracles import as_declared, duckdb_answer, nan_as_null, same_rows
 from tests.strategies.tables import as_dictionary
 
 Q = QueryBuilder()

@@ -29,8 +29,8 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.expression import col, lit, parse, when
-from tessel.testing.oracles import as_declared, duckdb_answer, same_rows
 from tests.clauses.helpers import answer, fresh_store, stored
+from tests.oracles import as_declared, duckdb_answer, same_rows
 from tests.strategies.tables import bits
 
 Q = QueryBuilder()

@@ -23,8 +23,8 @@ from tessel.errors import (
     IntegerOverflowError,
     PlanError,
 )
-from tessel.testing.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.oracles import duckdb_answer, polars_frame, rows_numbered, same_rows
 from tests.strategies.tables import bits, columns, cut_into_segments
 
 Q = QueryBuilder()

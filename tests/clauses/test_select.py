@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanError
-from tessel.testing.oracles import same_rows
 from tests.clauses.helpers import answer, stored
+from tests.oracles import same_rows
 from tests.strategies.queries import query_tables
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder, Shift
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanError, UnsupportedTypeError
-from tessel.testing.oracles import polars_frame, same_rows
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
+from tests.oracles import polars_frame, same_rows
 from tests.strategies.tables import as_dictionary, bits, cut_into_segments, tables
 
 Q = QueryBuilder()

@@ -31,7 +31,9 @@ from tessel.errors import (
 )
 from tessel.expression import col
 from tessel.options import Options, options
-from tessel.testing.oracles import (
+from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
+from tests.clauses.orders import order_of_rows
+from tests.oracles import (
     duckdb_answer,
     nan_as_null,
     one_zero,
@@ -39,8 +41,6 @@ from tessel.testing.oracles import (
     polars_frame,
     rows_numbered,
 )
-from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
-from tests.clauses.orders import order_of_rows
 from tests.strategies.queries import query_tables
 from tests.strategies.tables import as_dictionary, bits, columns, cut_into_segments, tables
 

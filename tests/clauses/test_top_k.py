@@ -25,9 +25,9 @@ from tessel.pipeline.planner.planner import plan_query
 from tessel.pipeline.stage import run_bound, run_clause
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
-from tessel.testing.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered
 from tests.clauses.helpers import SETTINGS, Latest, answer, bare_answer, events, fresh_store, stored
 from tests.clauses.orders import order_of_rows
+from tests.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered
 from tests.strategies.queries import query_tables
 from tests.strategies.tables import bits, cut_into_segments
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates import WeightedMean, find_aggregate
 from tessel.errors import AggregateError, IntegerOverflowError
-from tessel.testing.oracles import duckdb_answer
 from tests.clauses.helpers import answer, stored
 from tests.clauses.test_aggregates import partials, same
+from tests.oracles import duckdb_answer
 
 GROUPS = 3
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -29,15 +29,15 @@ from tessel.errors import (
 )
 from tessel.options import options
 from tessel.testing.conformance import check_clause
-from tessel.testing.oracles import (
+from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
+from tests.clauses.joins.tables import MOST_KEYS, Case, cases, left_held, narrowed, nested_loops
+from tests.kernels.forced import LEVELS, in_form
+from tests.oracles import (
     as_declared,
     duckdb_answer,
     polars_frame,
     same_rows,
 )
-from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
-from tests.clauses.joins.tables import MOST_KEYS, Case, cases, left_held, narrowed, nested_loops
-from tests.kernels.forced import LEVELS, in_form
 
 Q = QueryBuilder()
 HOWS = ("inner", "left", "right", "outer", "semi", "anti")

@@ -36,9 +36,9 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.testing.conformance import check_clause
-from tessel.testing.oracles import as_declared, duckdb_answer, polars_frame, same_rows
 from tests.clauses.helpers import answer, fresh_store
 from tests.clauses.joins.tables import MOST_KEYS, narrowed
+from tests.oracles import as_declared, duckdb_answer, polars_frame, same_rows
 
 Q = QueryBuilder()
 DIRECTIONS = ("backward", "forward", "nearest")

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.testing.conformance import nan_as_null
+
 if TYPE_CHECKING:
     import polars
 
@@ -31,17 +33,6 @@ __all__ = [
     "rows_numbered",
     "same_rows",
 ]
-
-
-def nan_as_null(table: pa.Table) -> pa.Table:
-    """Make every NaN a null: DuckDB, Polars and Arrow count NaN as a value, we as missing."""
-    return _changed(
-        table,
-        pa.types.is_floating,
-        lambda column: pc.if_else(
-            pc.fill_null(pc.is_nan(column), False), pa.scalar(None, column.type), column
-        ),
-    )
 
 
 def one_zero(table: pa.Table) -> pa.Table:
