@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 import tessel as ts
 from tessel.compare import first_difference
-from tessel.store.history.identity import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.objects.memory import MemoryObjects
 
 SEGMENTS = 20

@@ -8,7 +8,7 @@ from benchmarks.commits.measure import Asked
 from benchmarks.commits.simulated import simulate_symbols
 from benchmarks.commits.stores.base import rows
 from tessel.display import Table
-from tessel.store.history.identity import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.repository import Repository
 
 MOST_REQUESTS = 6

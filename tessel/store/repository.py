@@ -18,7 +18,7 @@ from tessel.errors import (
 )
 from tessel.errors.arguments import checks_arguments
 from tessel.store.bulk import Bulk
-from tessel.store.history.identity import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.history.log import ATTACHED
 from tessel.store.history.refs import MAIN
 from tessel.store.manifest.packing.validation import fault_of, full_matches

@@ -17,7 +17,7 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.errors import IntegerOverflowError
 from tessel.options import options
-from tessel.store.history.identity import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.objects.memory import MemoryObjects
 
 Q = QueryBuilder()

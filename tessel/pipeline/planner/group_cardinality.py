@@ -24,7 +24,7 @@ from tessel.clauses.values import is_temporal
 from tessel.pipeline.plan import Plan, Question
 from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
-from tessel.store.encodings.distinct import expected_distinct
+from tessel.store.encodings.values import expected_distinct
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["cardinality_hint"]

@@ -22,7 +22,7 @@ from tessel.store.encodings.base import (
     words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.text import check_text, gather_spans, repeated
+from tessel.store.encodings.variable import check_text, gather_spans, repeated
 
 __all__ = ["Constant"]
 

@@ -31,7 +31,7 @@ from tessel.store.encodings.inner import (
     inner_bytes,
     inner_of,
 )
-from tessel.store.encodings.text import take_values
+from tessel.store.encodings.variable import take_values
 
 __all__ = ["Dictionary"]
 

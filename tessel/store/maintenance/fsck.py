@@ -19,7 +19,7 @@ from tessel.ecs.components import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.lazy import dataclass
 from tessel.options import current
-from tessel.store.history.identity import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs

@@ -34,7 +34,7 @@ from tessel.store.encodings.codes import (
     Role,
     ValueKind,
 )
-from tessel.store.encodings.text import gather_spans
+from tessel.store.encodings.variable import gather_spans
 from tessel.store.segment.directory import directory_fits
 from tessel.store.segment.expectations import Expectations, expectations
 from tessel.store.segment.file import SegmentFile

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, raw_values
 from tessel.lazy import dataclass
-from tessel.store.encodings.distinct import expected_distinct
+from tessel.store.encodings.values import expected_distinct
 
 __all__ = [
     "BITS",
