@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import json
 import pkgutil
 import subprocess
@@ -157,3 +159,15 @@ def _reachable(
         if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
             found |= _reachable(requirement.name, frozenset(requirement.extras), seen)
     return found
+
+
+def test_every_name_that_a_package_of_the_store_imports_on_first_use_is_there() -> None:
+    found = 0
+    for module in pkgutil.walk_packages(tessel.__path__, "tessel."):
+        if module.ispkg and f"{module.name}.".startswith("tessel.store."):
+            package = importlib.import_module(module.name)
+            if hasattr(package, "__getattr__"):
+                for name in inspect.getclosurevars(package.__getattr__).nonlocals["places"]:
+                    assert getattr(package, name) is not None
+                    found += 1
+    assert found > 50

@@ -5,7 +5,7 @@ only one that prints. Whatever is heavy is imported by the command that needs it
 ``tessel --help`` answers at once.
 
 - ``app``: the application and how errors become exit codes (``exit_codes``)
-- ``commands/``: one file a command
+- ``commands/``: one file for the commands of one purpose
 - ``output``: what prints, as a table, JSON, CSV or Arrow
 - ``files``, ``flights``: readers of what is imported
 - ``demo``: the main job on real data, and how it is told

@@ -13,7 +13,7 @@ __getattr__ = names_from(
     __name__,
     {
         "difference": "Difference SegmentRows SymbolDifference",
-        "encodings.distinct": "expected_distinct",
+        "encodings.values": "expected_distinct",
         "history.refs": "MAIN",
         "index_column": "check_index_type checked_order index_integers sorted_by",
         "lru_cache": "LruCache",
@@ -34,9 +34,8 @@ __getattr__ = names_from(
         "operations.incoming": "aligned",
         "operations.write_ids": "StreamBatch",
         "repository": "Repository",
-        "timeline": "AsOf",
+        "timeline": "AsOf Version",
         "transaction": "Transaction",
-        "version": "Version",
         "view": "SymbolView",
     },
 )

@@ -11,8 +11,8 @@ __getattr__ = names_from(
     __name__,
     {
         "changes": "Change Removal Repacking Replacement",
+        "documents": "open_store",
         "history": "History",
-        "identity": "open_store",
         "committed_changes": "KINDS CommittedChange",
         "leaves": "Leaf",
         "log": "LogEntry",
