@@ -97,22 +97,22 @@ def test_each_row_is_there_once(tmp_path: Path) -> None:
         for kill in range(_KILLS):
             dies = "between" if kill % 3 == 0 else "at some time"
             begun = batches()
-            process = begin(dies)
-            assert process.stdout is not None
-            assert process.stdout.readline() == "begun\n"
-            append()
-            if dies != "between":
-                # Some batches later, within one or behind it; a third is killed as it begins.
-                wanted = begun + dice.randrange(3)
-                while batches() < wanted:
-                    assert process.poll() is None
-                    time.sleep(0.05)
-                    if dice.random() < 0.03:
-                        append()
-                time.sleep(dice.random())
-                os.killpg(process.pid, signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL
-    last = begin("not")
-    assert last.wait() == 0
+            with begin(dies) as process:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "begun\n"
+                append()
+                if dies != "between":
+                    # Some batches later, within one or behind it; a third is killed as it begins.
+                    wanted = begun + dice.randrange(3)
+                    while batches() < wanted:
+                        assert process.poll() is None
+                        time.sleep(0.05)
+                        if dice.random() < 0.03:
+                            append()
+                    time.sleep(dice.random())
+                    os.killpg(process.pid, signal.SIGKILL)
+                assert process.wait() == -signal.SIGKILL
+    with begin("not") as last:
+        assert last.wait() == 0
     assert store.read("y").to_arrow()["t"].to_pylist() == list(range(total))
     assert store.read("y").to_arrow().equals(store.read("x").to_arrow())
