@@ -53,21 +53,20 @@ def _cell(measured: Measured | None, *, smoke: bool) -> str:
 
 def _ratio(by_engine: Mapping[str, Measured]) -> str:
     """Return our time by that of the best other engine."""
-    ours = by_engine[OURS].median_ms if OURS in by_engine else None
-    others = [
-        each.median_ms
-        for name, each in by_engine.items()
-        if not name.startswith(OURS) and each.median_ms is not None
-    ]
-    return "" if ours is None or not others else f"{ours / min(others):.2f}"
+    ratio = _ours_to_best({name: each.median_ms for name, each in by_engine.items()})
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def _processor_ratio(by_engine: Mapping[str, Measured]) -> float | None:
     """Return our processor time by that of the engine that takes least; None without both."""
-    times = {name: each.median_processor_ms for name, each in by_engine.items()}
+    return _ours_to_best({name: each.median_processor_ms for name, each in by_engine.items()})
+
+
+def _ours_to_best(times: Mapping[str, float | None]) -> float | None:
+    """Return the time of our engine, the first of several, by the least of others."""
+    ours = [time for name, time in times.items() if time and name.startswith(OURS)]
     others = [time for name, time in times.items() if time and not name.startswith(OURS)]
-    ours = times.get(OURS)
-    return None if not ours or not others else ours / min(others)
+    return ours[0] / min(others) if ours and others else None
 
 
 def print_report(measured: Sequence[Measured], engines: Sequence[str], *, smoke: bool) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tessel.testing.queries import build, chains, query_tables
+from tessel.testing.tables import cut_into_segments
 
 from tessel import QueryBuilder, options
 from tessel.api import Store, open_store
@@ -22,8 +24,6 @@ from tessel.errors import (
     UnsortedIndexError,
 )
 from tessel.expression.schema import TableSchema
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import cut_into_segments
 from tests.clauses.helpers import events
 from tests.written_results import assert_written
 

@@ -108,12 +108,10 @@ class JobFile:
 
     def _result(self, lazy: LazyTable, executor: Any) -> dict[str, Any]:
         if self.into is not None:
-            found = lazy.collect(executor=executor)
-            more: dict[str, Any] = {"index": found.index} if self.verb == "write" else {}
-            if self.keys is not None:
-                more["keys"] = list(self.keys)
-            version = getattr(lazy.store, self.verb)(self.into, found.to_arrow(), **more)
-            return {"into": self.into, "version": version, "rows": len(found)}
+            more = {} if self.keys is None else {"keys": list(self.keys)}
+            write = getattr(lazy.store, self.verb)
+            version = write(self.into, lazy, executor=executor, **more)
+            return {"into": self.into, "version": version}
         batches = lazy.iter_batches(executor=executor)
         if self.file is None:
             return {"rows": sum(batch.num_rows for batch in batches)}

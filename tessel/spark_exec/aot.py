@@ -90,8 +90,8 @@ def warmup() -> Warmup:
     SparkError
         If the training or the trial fails; the last lines are the ``detail``.
     """
-    from tessel.spark_exec.runtime import pyspark_version
     from tessel.spark_exec.settings import spark_home
+    from tessel.spark_exec.versions import pyspark_version
 
     java, version, home = choose_java(), pyspark_version(), spark_home()
     if java.major < LEAST_AOT_JAVA:

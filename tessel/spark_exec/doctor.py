@@ -28,10 +28,10 @@ from tessel.spark_exec.runtime import (
     ignore_pandas_notice,
     is_own_session,
     own_java,
-    pyspark_version,
     spark_session,
 )
 from tessel.spark_exec.settings import spark_home
+from tessel.spark_exec.versions import collected, partitioned, pyspark_version
 from tessel.spark_exec.wire import (
     WIRE_DDL,
     read_parts,
@@ -150,7 +150,7 @@ def _one_row(session: SparkSession) -> dict[str, str]:
     ignore_pandas_notice()
     try:
         frame = session.range(0, 1, 1, 1).mapInArrow(_introduce_worker, WIRE_DDL)
-        answer = frame.toArrow()
+        answer = collected(frame)
     except Exception as error:
         raise from_driver_exception(error) from error
     parts = list(read_parts(received(answer.to_batches())))
@@ -201,8 +201,8 @@ def run_shuffle(session: SparkSession, units: int = 4) -> int:
     ignore_pandas_notice()
     try:
         frame = session.range(0, units, 1, units).mapInArrow(_scatter, WIRE_DDL)
-        shuffled = frame.repartitionById(2, frame["bucket"]).mapInArrow(_regroup, WIRE_DDL)
-        answer = shuffled.toArrow()
+        shuffled = partitioned(frame, frame["bucket"], 2).mapInArrow(_regroup, WIRE_DDL)
+        answer = collected(shuffled)
     except Exception as error:
         raise from_driver_exception(error) from error
     return sum(part.table.num_rows for part in read_parts(received(answer.to_batches())))

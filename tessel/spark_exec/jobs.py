@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import uuid
 import weakref
@@ -22,6 +23,7 @@ from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
 from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.tasks import TaskFunction
+from tessel.spark_exec.versions import collected, inheriting_thread, partitioned
 from tessel.spark_exec.wire import WIRE_DDL, WireRow, received, wire_batch
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class Jobs(Closing):
 
         with _spark_errors():
             number = functions.col("bucket") % functions.lit(partitions)
-            return frame.repartitionById(partitions, number)
+            return partitioned(frame, number, partitions)
 
     def between(self, frame: DataFrame, first: int, stop: int) -> DataFrame:
         """Return the wire rows whose ``seq`` is in ``[first, stop)``."""
@@ -136,7 +138,7 @@ class Jobs(Closing):
             Spark itself.
         """
         with telemetry.span("spark.job"), _spark_errors():
-            table = _interruptible(frame.toArrow, self._session)
+            table = _interruptible(functools.partial(collected, frame), self._session)
         return list(received(table.to_batches()))
 
 
@@ -222,8 +224,6 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     if threading.current_thread() is not threading.main_thread() and not can_be_cancelled:
         return work()
     check_cancelled()
-    from pyspark import InheritableThread
-
     tag = _Tag(session)
     result: Future[pa.Table] = Future()
 
@@ -234,7 +234,7 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
         except BaseException as error:
             result.set_exception(error)
 
-    thread = InheritableThread(target=run, session=session, daemon=True)
+    thread = inheriting_thread(session, run)
     thread.start()
     told = (0, 0)
     try:

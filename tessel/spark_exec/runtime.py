@@ -36,24 +36,20 @@ from tessel.spark_exec.settings import (
     launch_environment,
     session_settings,
 )
+from tessel.spark_exec.versions import pyspark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "LEAST_PYSPARK",
     "active_session",
     "ignore_pandas_notice",
     "is_own_session",
     "local_session",
     "own_java",
-    "pyspark_version",
     "spark_session",
     "stop_session",
 ]
-
-LEAST_PYSPARK = (4, 1)
-"""The oldest pyspark that has the exact shuffle (``repartitionById``)."""
 
 
 @dataclass(slots=True)
@@ -124,31 +120,6 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def pyspark_version() -> str:
-    """Return the version of pyspark.
-
-    Raises
-    ------
-    MissingDependencyError
-        If it is not installed, or older than 4.1.
-    """
-    try:
-        import pyspark
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("pyspark", "spark", "running on Spark") from error
-    version = str(pyspark.__version__)
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers < LEAST_PYSPARK:
-        least = ".".join(map(str, LEAST_PYSPARK))
-        raise MissingDependencyError(
-            f"running on Spark needs pyspark {least} or newer; {version} is installed",
-            hint='pip install --upgrade "tessel[spark]"',
-            package="pyspark",
-            version=version,
-        )
-    return version
 
 
 def active_session() -> SparkSession | None:

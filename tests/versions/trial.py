@@ -106,10 +106,37 @@ def try_plot(folder: Path) -> None:
 
 
 def try_spark(folder: Path) -> None:
+    """One query of each kind of exchange; the data source where pyspark has such."""
+    import pyspark
+
+    from tessel.spark_exec import spark_session
+
     store = ts.open(str(folder / "store"))
-    query = ts.QueryBuilder().groupby("name").agg(n=("price", "sum"))
-    found = store.read("trades", query=query, executor="spark").to_arrow()
-    equal(found.equals(store.read("trades", query=query).to_arrow()), True)
+    query = ts.QueryBuilder()
+    for each in (
+        query.filter("price > 18"),
+        query.groupby("name").agg(n=("price", "sum")),
+        query.groupby("name").agg(n=("price", "median")),
+        query.rolling(3, by="name").agg(n=("price", "mean")),
+        query.sort("price").head(9),
+    ):
+        found = store.read("trades", query=each, executor="spark").to_arrow()
+        equal(found.equals(store.read("trades", query=each).to_arrow()), True)
+    session = spark_session()
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    equal(ts.from_spark(session.range(3)).to_pydict(), {"id": [0, 1, 2]})
+    if version < (4, 0):
+        refused(lambda: store.register_views(session), "spark")
+        return
+    equal(store.read("trades").to_spark(session).count(), ROWS + 3)
+    store.register_views(session)
+    frame = session.sql("SELECT name, count(*) AS n FROM trades GROUP BY name")
+    wanted = {"a": ROWS // 3, "b": ROWS // 3, "c": ROWS // 3, "d": 3}
+    equal({row["name"]: row["n"] for row in frame.collect()}, wanted)
+    written = frame.write.format("tessel").option("store", str(folder / "store"))
+    written.option("symbol", "counts").mode("append").save()
+    counts = store.read("counts").to_arrow()
+    equal(dict(zip(*(counts[each].to_pylist() for each in ("name", "n")), strict=True)), wanted)
 
 
 TRIALS: dict[str, Callable[[Path], None]] = {

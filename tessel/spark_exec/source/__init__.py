@@ -17,7 +17,16 @@ __all__ = ["register_source"]
 
 
 def register_source(session: SparkSession) -> None:
-    """Make ``format("tessel")`` known to a session; doing it again changes nothing."""
+    """Make ``format("tessel")`` known to a session; doing it again changes nothing.
+
+    Raises
+    ------
+    MissingDependencyError
+        Where pyspark is older than 4.0, which has no data sources in Python.
+    """
+    from tessel.spark_exec.versions import pyspark_version
+
+    pyspark_version((4, 0), 'format("tessel")')
     from tessel.spark_exec.source.registration import TesselSource
 
     session.dataSource.register(TesselSource)

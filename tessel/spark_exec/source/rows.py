@@ -19,6 +19,7 @@ from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.source.types import as_declared, spark_schema, stored_schema, wire_schema
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.units import source_units, told_streams
+from tessel.spark_exec.versions import collected, pyspark_version
 from tessel.spark_exec.wire import read_parts, received
 from tessel.store.frames import check_column_names
 
@@ -86,7 +87,10 @@ def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
     ------
     UnsupportedTypeError, InvalidInputError
         For a column type that Spark does not have, or a value that its type does not hold.
+    MissingDependencyError
+        Where pyspark is older than 4.0, which makes no DataFrames of Arrow tables.
     """
+    pyspark_version((4, 0), "to_spark")
     declared = spark_schema(table.schema)
     if not table.num_rows:
         return session.createDataFrame([], declared)
@@ -107,11 +111,11 @@ def table_of(frame: Any) -> pa.Table:
         For two columns of one name.
     """
     declared = getattr(frame, "schema", None)
-    if not isinstance(declared, StructType) or not hasattr(frame, "toArrow"):
+    if not isinstance(declared, StructType):
         raise InvalidInputError(
             f"from_spark takes a DataFrame of Spark, not {type(frame).__name__}",
             hint="other tables are written as they are: store.write(symbol, table)",
         )
     check_column_names(declared.names)
     stored = stored_schema(declared)
-    return as_declared(frame.toArrow(), stored, "the stored type")
+    return as_declared(collected(frame), stored, "the stored type")

@@ -36,10 +36,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as spark
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.spark_exec.versions import arrow_schema
 
 __all__ = ["as_declared", "spark_schema", "stored_schema", "wire_schema"]
 
@@ -108,7 +108,7 @@ def stored_schema(schema: spark.StructType) -> pa.Schema:
 
 def wire_schema(schema: spark.StructType) -> pa.Schema:
     """Return the Arrow types that Spark itself uses for a schema: what it takes from a task."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return arrow_schema(schema)
 
 
 def as_declared(table: pa.Table, schema: pa.Schema, holder: str = "Spark's type") -> pa.Table:
