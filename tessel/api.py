@@ -521,7 +521,7 @@ class LazyTable(Verbs):
             )
         return self.head(limit)
 
-    def planned_at(
+    def _planned_at(
         self, store: WritesResults, version: int, executor: Executor
     ) -> AbstractContextManager[Plan]:
         """Give a plan of a store at a version, where the query is on it and names no other.

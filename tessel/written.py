@@ -154,7 +154,7 @@ class WritesResults(Repository):
         metadata: Mapping[str, Any] | None = None,
         keys: Sequence[str] | None = None,
     ) -> int:
-        if not hasattr(query, "planned_at"):
+        if not hasattr(query, "_planned_at"):
             raise InvalidInputError(
                 "a QueryBuilder does not say which symbol it reads",
                 hint=f"store.{verb}({symbol!r}, store.scan(source).then(*query.clauses))",
@@ -164,7 +164,7 @@ class WritesResults(Repository):
 
         chosen = named_executor(executor)
         with self.transaction(f"{verb} {symbol}") as transaction:
-            with query.planned_at(self, transaction.base_version, chosen) as plan:
+            with query._planned_at(self, transaction.base_version, chosen) as plan:
                 schema = self._staged_schema(verb, symbol, plan, index)
                 ordered = verb == "upsert" and schema.index is not None  # wherever the keys are
                 staging = Staging(self, symbol, schema, sort or ordered)
@@ -200,7 +200,7 @@ def _told_for_results() -> Iterator[None]:
 
 
 def _refuse_executor(executor: ExecutorLike) -> None:
-    if executor != "local":
+    if not isinstance(executor, str) or executor != "local":
         raise InvalidInputError(
             f"executor={executor!r} is for results of queries; this is a table",
             hint="leave the executor out, or give a lazy table: store.scan(symbol)",

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import cut_into_segments
 
 from tessel import QueryBuilder, options
 from tessel.api import Store, open_store
@@ -25,6 +23,8 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tests.clauses.helpers import events
+from tests.strategies.queries import build, chains, query_tables
+from tests.strategies.tables import cut_into_segments
 from tests.written_results import assert_written
 
 

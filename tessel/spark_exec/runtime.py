@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -262,6 +263,8 @@ def _master_of(session: SparkSession) -> str:
 
 def _start(master: str, name: str, configuration: dict[str, str]) -> SparkSession:
     global _own
+    if is_remote_url(master) and importlib.util.find_spec("grpc") is None:
+        raise MissingDependencyError.for_extra("grpcio", "connect", "Spark Connect")
     check_answers(master)
     began = time.monotonic_ns()
     folder = Path(tempfile.mkdtemp(prefix="tessel-spark-"))
@@ -290,12 +293,6 @@ def _connected(url: str, configuration: Mapping[str, str]) -> SparkSession:
         return within_start_timeout(url, connect)
     except TesselError:
         raise
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"Spark Connect needs packages that are not installed: {error}",
-            hint='pip install "tessel[connect]"',
-            package="pyspark[connect]",
-        ) from error
     except Exception as error:
         raise SparkError(
             f"no Spark Connect server answers at {url!r}", detail=str(error), master=url

