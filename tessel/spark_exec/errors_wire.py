@@ -50,9 +50,6 @@ _MARKED = re.compile(re.escape(_OPEN) + r"([A-Za-z0-9+/=]+)" + re.escape(_CLOSE)
 _EXCEPTION_LINE = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Warning|Interrupt|Exit)): ?(.*)$"
 )
-_TOO_LARGE = re.compile(
-    r"tasks? \(([^()]+)\) is bigger than spark\.driver\.maxResultSize \(([^()]+)\)"
-)
 # A payload is echoed several times by Spark's layers, and Connect cuts long texts.
 _MOST_MARKED_BYTES = 1_400
 _LASTING = (CorruptStoreError, FormatVersionError, NotAStoreError)
@@ -149,15 +146,6 @@ def from_driver_exception(error: BaseException) -> TesselError:
     if known is not None:
         return known
     for text in texts:
-        too_large = _TOO_LARGE.search(text)
-        if too_large is not None:
-            size, most = too_large.groups()
-            return SparkError(
-                f"the result is too large to be collected: {size}, where the session takes {most}",
-                hint='store.write("name", lazy, executor="spark") lets tasks write it; '
-                'lazy.iter_batches(executor="spark") brings a part at a time; or raise '
-                "spark.driver.maxResultSize",
-            )
         found = [hit for line in text.splitlines() if (hit := _EXCEPTION_LINE.match(line))]
         if found:
             name, told = found[-1].groups()

@@ -56,9 +56,12 @@ _KNOWN = (
         _LOGS,
     ),
     (
-        r"is bigger than (?:local maxResultSize|spark\.driver\.maxResultSize)[^(]*\(?([^)]*)",
-        "the result is larger than spark.driver.maxResultSize ({0})",
-        "iter_batches() gives it in parts; to_spark() leaves it in the cluster",
+        r"\(([^()]+)\) is bigger than (?:local maxResultSize|spark\.driver\.maxResultSize) "
+        r"\(([^()]+)\)",
+        "the result is too large to be collected: {0}, where the session takes {1}",
+        'store.write("name", lazy, executor="spark") lets tasks write it; '
+        'lazy.iter_batches(executor="spark") brings a part at a time; or raise '
+        "spark.driver.maxResultSize",
     ),
     (
         r"SparkContext was shut down|Cannot call methods on a stopped SparkContext",

@@ -49,7 +49,7 @@ PAGE = (
         (
             "Total size of serialized results of 3 tasks (1.1 GiB) is bigger than "
             "spark.driver.maxResultSize (1024.0 MiB)",
-            "larger than spark.driver.maxResultSize (1024.0 MiB)",
+            "too large to be collected: 1.1 GiB, where the session takes 1024.0 MiB",
             "iter_batches",
         ),
         ("<_InactiveRpcError status = StatusCode.UNAVAILABLE", "no longer answers", "connect anew"),
