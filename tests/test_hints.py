@@ -229,6 +229,7 @@ def _hints_in_source() -> set[tuple[str, str]]:
 EXAMPLES = {
     *[("where", "price"), ("tz", "UTC"), ("drop", "True"), ("frozen", "True")],
     ("errors", "replace"),  # of bytes.decode
+    ("executor", "spark"),  # tests/spark_exec/test_streamed.py takes the hint
 }
 """What looks like an option of ours and is none, or is an example for a value."""
 
