@@ -17,6 +17,7 @@ from pathlib import Path
 from tessel.errors import MissingDependencyError
 from tessel.spark_exec.aot import aot_option
 from tessel.spark_exec.java import JavaChoice
+from tessel.spark_exec.versions import pyspark_version
 
 __all__ = [
     "DAEMON_MODULE",
@@ -89,10 +90,12 @@ def session_settings(
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
-        # A wire row may hold tens of megabytes: batches are bounded by bytes, and by few rows
-        # for versions of Spark that only know rows.
+        # A wire row may hold tens of megabytes: batches are bounded by bytes, and by few rows where
+        # Spark knows no bytes. Rows of DataFrames are small, and each batch has a price.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": (
+            "32" if pyspark_version().startswith("3.") else "65536"
+        ),
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": DAEMON_MODULE,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(import_folders()),
