@@ -23,7 +23,7 @@ from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
 from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.versions import collected, inheriting_thread, partitioned
+from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
 from tessel.spark_exec.wire import WIRE_DDL, WireRow, received, wire_batch
 
 if TYPE_CHECKING:
@@ -87,10 +87,8 @@ class Jobs(Closing):
 
         They go to tasks as data, each to one, where what a function holds goes to all.
         """
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         with _spark_errors():
-            return self._session.createDataFrame(table, from_arrow_schema(table.schema))
+            return sent(self._session, table)
 
     def sent_rows(self, rows: Sequence[WireRow]) -> DataFrame:
         """Return a frame of wire rows of this process."""

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "collected", "inheriting_thread", "partitioned", "pyspark_version"]
+__all__ = [
+    "arrow_schema",
+    "collected",
+    "inheriting_thread",
+    "partitioned",
+    "pyspark_version",
+    "sent",
+]
 
 _LEAST = (3, 5)
 _SEED = 42
@@ -65,6 +72,17 @@ def collected(frame: DataFrame) -> pa.Table:
         return of.toArrow()
     batches: list[pa.RecordBatch] = of._collect_as_arrow()
     return pa.Table.from_batches(batches, arrow_schema(frame.schema))
+
+
+def sent(session: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a frame of a few rows of this process; before pyspark 4.0 as rows of Python."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows: Any = table
+    if not hasattr(DataFrame, "toArrow"):
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+    return session.createDataFrame(rows, from_arrow_schema(table.schema))
 
 
 def partitioned(frame: DataFrame, number: Column, partitions: int) -> DataFrame:
