@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from tessel.spark_exec.source.options import ReadOptions, StreamOptions, WriteOptions
 from tessel.spark_exec.source.reader import Pin, made_reader, pinned
-from tessel.spark_exec.source.stream_reader import made_stream_reader
-from tessel.spark_exec.source.writer import StreamWriter, SymbolWriter, made_writer
+from tessel.spark_exec.source.writer import SymbolWriter, made_writer
+from tessel.spark_exec.versions import pyspark_version
 
 __all__ = ["TesselSource"]
 
@@ -53,11 +53,17 @@ class TesselSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return what reads the rows that come."""
+        pyspark_version((4, 2), "a stream of a symbol")
+        from tessel.spark_exec.source.stream_reader import made_stream_reader
+
         return made_stream_reader(StreamOptions.of(self.options), schema)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return what writes the batches of a stream; Spark overwrites in output mode complete."""
+        pyspark_version((4, 2), "a stream into a symbol")
+        from tessel.spark_exec.source.stream_writer import StreamWriter
+
         asked = WriteOptions.of(self.options, overwrite=overwrite, stream=True)
         return made_writer(asked, schema, StreamWriter)

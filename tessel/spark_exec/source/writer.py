@@ -17,7 +17,6 @@ Everything that can be known before a task runs is refused where the writer is m
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import secrets
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
@@ -46,11 +44,11 @@ from tessel.spark_exec.source.types import as_declared, spark_schema, stored_sch
 from tessel.store.frames import check_column_names
 from tessel.store.index_column import check_index
 from tessel.store.names import check_symbol_name
-from tessel.store.operations.write_ids import StreamBatch, WriteId
+from tessel.store.operations.write_ids import WriteId
 from tessel.store.repository import Repository
 from tessel.store.segment.types import is_index_type
 
-__all__ = ["Staged", "StreamWriter", "SymbolWriter", "made_writer"]
+__all__ = ["Staged", "StagingWriter", "SymbolWriter", "came_back", "made_writer"]
 
 _QUERY_ID = "sql.streaming.queryId"
 _MOST_GATHERED_BYTES = 16 << 20
@@ -101,7 +99,7 @@ def made_writer(asked: WriteOptions, declared: StructType, kind: type[Writer]) -
     return kind(asked, repository.id, stored, index)
 
 
-class _Staging:
+class StagingWriter:
     """Stages partitions and finalises them; sent to every task and to the commit.
 
     Parameters
@@ -119,7 +117,7 @@ class _Staging:
     def __init__(
         self, asked: WriteOptions, store: str, schema: pa.Schema, index: str | None
     ) -> None:
-        self._asked = asked
+        self.asked = asked
         self._store = store
         self._schema = schema
         self._index = index
@@ -132,8 +130,9 @@ class _Staging:
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
         return Staged(partition, self._staged(partition, self._tables(iterator)), query)
 
-    def _finalize(self, staged: Sequence[Staged], write_id: WriteId | None) -> None:
-        asked = self._asked
+    def finalize_staged(self, staged: Sequence[Staged], write_id: WriteId | None) -> None:
+        """Make what tasks staged rows of the symbol, in one commit."""
+        asked = self.asked
         staged = sorted(staged, key=lambda each: each.partition)
         descriptors = [each.descriptor for each in staged]
         if not descriptors:  # a DataFrame may have no partition at all
@@ -151,10 +150,10 @@ class _Staging:
 
     def _staged(self, partition: int, tables: Iterator[pa.Table]) -> str:
         # Rows of an upsert have no order to keep: they go where their keys are.
-        sort = self._index is not None and (self._asked.sort or self._asked.mode == "upsert")
+        sort = self._index is not None and (self.asked.sort or self.asked.mode == "upsert")
         with _told_for_spark():
             staged = self._opened().stage(
-                self._asked.place.symbol,
+                self.asked.place.symbol,
                 self._with_columns(tables),
                 task_id=f"{self._job}-{partition}",
                 index=self._index,
@@ -172,7 +171,7 @@ class _Staging:
             yield as_declared(table, self._schema, "the type that is stored,")
 
     def _opened(self) -> Repository:
-        repository = self._asked.place.opened(read_only=False)
+        repository = self.asked.place.opened(read_only=False)
         if repository.id != self._store:
             raise NotAStoreError(
                 f"{repository.uri!r} holds another store here than where the write was planned",
@@ -182,38 +181,22 @@ class _Staging:
         return repository
 
 
-class SymbolWriter(_Staging, DataSourceArrowWriter):
+class SymbolWriter(StagingWriter, DataSourceArrowWriter):
     """Writes a DataFrame."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all partitions those of the symbol, in one commit."""
-        self._finalize(_came_back(messages), self._asked.write_id)
+        self.finalize_staged(came_back(messages), self.asked.write_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
 
 
-class StreamWriter(_Staging, DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, each once."""
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """Make the rows of a batch those of the symbol, in one commit, unless they are already."""
-        staged = _came_back(messages)
-        queries = [each.query for each in staged if each.query is not None]
-        named = self._asked.write_id
-        assert isinstance(named, StreamBatch)
-        self._finalize(
-            staged, dataclasses.replace(named, number=batch, query=next(iter(queries), None))
-        )
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
+Writer = TypeVar("Writer", bound=StagingWriter)
 
 
-Writer = TypeVar("Writer", SymbolWriter, StreamWriter)
-
-
-def _came_back(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+def came_back(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    """Return what tasks staged; of those that failed nothing came back."""
     return [each for each in messages if isinstance(each, Staged)]
 
 
