@@ -108,10 +108,6 @@ def try_plot(folder: Path) -> None:
 
 def try_spark(folder: Path) -> None:
     """One query of each kind of exchange; the data source where pyspark has such."""
-    import pyspark
-
-    from tessel.spark_exec import spark_session
-
     store = ts.open(str(folder / "store"))
     query = ts.QueryBuilder()
     for each in (
@@ -123,6 +119,10 @@ def try_spark(folder: Path) -> None:
     ):
         found = store.read("trades", query=each, executor="spark").to_arrow()
         equal(found.equals(store.read("trades", query=each).to_arrow()), True)
+    import pyspark
+
+    from tessel.spark_exec import spark_session
+
     session = spark_session()
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     equal(ts.from_spark(session.range(3)).to_pydict(), {"id": [0, 1, 2]})
