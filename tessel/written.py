@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, UnsortedIndexError
@@ -19,9 +19,10 @@ from tessel.pipeline.plan import Plan
 from tessel.store.operations.incoming import Evolve
 from tessel.store.repository import Repository
 
-__all__ = ["WritesResults"]
+if TYPE_CHECKING:
+    from tessel.store.operations.finalize import Mode
 
-_Verb = Literal["write", "append", "update", "upsert"]
+__all__ = ["WritesResults"]
 
 
 class WritesResults(Repository):
@@ -144,7 +145,7 @@ class WritesResults(Repository):
 
     def _write_result(
         self,
-        verb: _Verb,
+        verb: Mode,
         symbol: str,
         query: Any,
         executor: ExecutorLike,
@@ -177,9 +178,7 @@ class WritesResults(Repository):
             transaction.finalize(symbol, staged, mode=verb, sort=sort, keys=keys, metadata=metadata)
         return transaction.landed
 
-    def _staged_schema(
-        self, verb: _Verb, symbol: str, plan: Plan, index: str | None
-    ) -> TableSchema:
+    def _staged_schema(self, verb: Mode, symbol: str, plan: Plan, index: str | None) -> TableSchema:
         """Return the columns of the result with the index that its rows are staged by."""
         if verb != "write":
             index = self.view(symbol).schema.index

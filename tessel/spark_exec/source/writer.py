@@ -201,10 +201,7 @@ def came_back(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Put batches together: Spark sends as few as 32 rows, and each table has a price of its own.
-
-    Two million rows of four columns are written in 1.5 s in place of 4.5.
-    """
+    """Put batches together: how many rows Spark sends is a setting, and each table has a price."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
