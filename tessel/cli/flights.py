@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tessel.cli.files import read_csv
 from tessel.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def read_flights() -> pa.Table:
     )
     try:
         with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as stream:
-            table = csv.read_csv(stream, convert_options=convert)
+            table = read_csv(stream, convert)
     except (zipfile.BadZipFile, KeyError, pa.ArrowInvalid) as error:
         raise InvalidInputError(
             f"the flights in {path.name!r} cannot be read: {error}",
