@@ -438,8 +438,21 @@ class LazyTable(Verbs):
         # The environment is asked for options once, and not by each step of a query.
         with options(), self._planned(chosen) as plan:
             table = result_table(chosen.run(plan), plan.schema)
+            shown = self._shown_in_pandas(plan, table)
         elapsed_ns = time.perf_counter_ns() - started
+        if shown is not None:
+            table = table.replace_schema_metadata({b"pandas": shown})
         return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
+
+    def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:
+        for view, _ in _views(plan):
+            if view.name == self.symbol and view.pandas is not None:
+                from tessel.pandas_results import pandas_metadata
+
+                return pandas_metadata(
+                    view.pandas, view.schema, view.row_count, self.clauses, table
+                )
+        return None
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
         """Return the query's result as a DataFrame of Spark, which stays where it is computed.

@@ -14,7 +14,6 @@ from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas
     import polars
 
     from tessel.plotting import Plot
@@ -96,13 +95,33 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """Return the table; its schema metadata holds the lineage as JSON under ``tessel``."""
         lineage = json.dumps(vars(self.lineage))
-        return self._table.replace_schema_metadata({"tessel": lineage})
+        metadata = self._table.schema.metadata or {}
+        return self._table.replace_schema_metadata({**metadata, "tessel": lineage})
 
-    def to_pandas(self, *, index: bool = False) -> pandas.DataFrame:
-        """Return a pandas frame; ``index=True`` makes the time index its index."""
+    def to_pandas(self, *, index: bool | None = None) -> Any:
+        """Return a pandas frame: what was written, where the symbol was written from pandas.
+
+        Parameters
+        ----------
+        index
+            By default the index that was written, where all of its levels are among the columns
+            of the result, or a ``RangeIndex``. ``False`` leaves all of them columns; ``True`` makes
+            the time index the frame's, of a resample the buckets.
+
+        Returns
+        -------
+        pandas.DataFrame or pandas.Series
+            A Series where one was written, and the result has its column alone.
+
+        Raises
+        ------
+        InvalidInputError
+            For ``index=True`` where the result has no time index.
+        """
         _required("pandas")
-        frame: pandas.DataFrame = self._table.to_pandas()
-        return frame.set_index(self.index) if index and self.index is not None else frame
+        from tessel.pandas_results import frame_of
+
+        return frame_of(self._table, self.index, index)
 
     def to_polars(self) -> polars.DataFrame:
         """Return a Polars frame."""

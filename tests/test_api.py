@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -549,7 +550,7 @@ def test_a_version_is_a_whole_number_of_any_kind(store: ts.Store) -> None:
 
 
 def test_a_column_alone_is_no_table(store: ts.Store) -> None:
-    for column in (pd.Series([1, 2]), pa.array([1]), pa.chunked_array([[1]])):
+    for column in (pl.Series([1, 2]), pa.array([1]), pa.chunked_array([[1]])):
         with pytest.raises(InvalidInputError, match="is one column, and a table was asked for"):
             store.write("new", column)
 

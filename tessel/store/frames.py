@@ -1,21 +1,21 @@
 """Whatever people hold their tables in, taken as Arrow: the one door for data to be written.
 
-Accepted: pandas and Polars frames, pyarrow tables, record batches and readers of them, anything
-with ``__arrow_c_stream__`` or ``__arrow_c_array__``, dictionaries of columns, and iterables of any
-of these (all of one schema). Neither pandas nor Polars is imported here.
+Accepted: pandas frames and Series, Polars frames, pyarrow tables, record batches and readers of
+them, anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, dictionaries of columns, and
+iterables of any of these (all of one schema). Neither pandas nor Polars is imported here.
 
 Rules
 -----
 * Column names are text, and no two are equal; anything else is refused.
 * A table without columns is refused; one without rows is taken, and gives the symbol its schema.
-* A pandas ``RangeIndex`` is dropped. Any other index of one level becomes the first column and
-  must have a name; a ``DatetimeIndex`` becomes the time index unless ``index=`` names another
-  column. A ``MultiIndex``, of rows or of columns, is refused.
+* Of pandas: the rules of :mod:`tessel.store.pandas_frames`.
 * Types are those of :mod:`tessel.store.segment.types`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -32,6 +32,7 @@ from tessel.errors import (
 from tessel.errors.arguments import check_nesting
 from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
+from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.types import normalise, normalise_schema
 
 __all__ = ["Frame", "check_column_names", "describe_differences", "read_frame"]
@@ -46,14 +47,24 @@ class Frame:
     schema
         Names and types as stored.
     index
-        The time index that the frame itself brings along (a pandas ``DatetimeIndex``), or None.
+        The instants that the frame itself brings along (a first level of a pandas index), or None.
     tables
         The rows, as tables of ``schema``; can be gone through once.
+    increases
+        Whether those instants never go back; in the first table, if there are more.
+    pandas
+        What else a frame of pandas showed, by column.
     """
 
     schema: pa.Schema
     index: str | None
     tables: Iterator[pa.Table]
+    increases: bool = False
+    pandas: PandasShape | None = None
+
+    def time_index(self, *, sort: bool) -> str | None:
+        """Return the index of a symbol that is made of the frame, if it shall have none other."""
+        return self.index if sort or self.increases else None
 
 
 _NO_TABLES = str | bytes | bytearray | memoryview
@@ -78,9 +89,11 @@ def read_frame(data: Any) -> Frame:
         if getattr(data, "ndim", 1) == 0:  # numpy says that it can be iterated
             raise _no_table(data)
         return _from_parts(iter(data))
-    schema, index, tables = _open(data)
+    if _is_of_pandas(data):
+        return _from_pandas(data)
+    schema, tables = _open(data)
     stored = _stored_schema(schema)
-    return Frame(stored, index, (normalise(table, stored) for table in tables))
+    return Frame(stored, None, (normalise(table, stored) for table in tables))
 
 
 def _from_parts(parts: Iterator[Any]) -> Frame:
@@ -106,7 +119,7 @@ def _from_parts(parts: Iterator[Any]) -> Frame:
             for table in frame.tables:
                 yield table.select(head.schema.names)
 
-    return Frame(head.schema, head.index, tables())
+    return dataclasses.replace(head, tables=tables())
 
 
 def _required_table(part: Any) -> Any:
@@ -120,7 +133,7 @@ def _is_table(data: Any) -> bool:
         isinstance(data, Mapping | pa.Table | pa.RecordBatch | pa.RecordBatchReader)
         or hasattr(data, "__arrow_c_stream__")
         or hasattr(data, "__arrow_c_array__")
-        or _pandas_frame(data)
+        or _is_of_pandas(data)
     )
 
 
@@ -129,32 +142,21 @@ def _is_column(data: Any) -> bool:
     module, name = type(data).__module__.partition(".")[0], type(data).__name__
     if isinstance(data, pa.Array | pa.ChunkedArray):
         return not pa.types.is_struct(data.type)
-    return name == "Series" and module in ("pandas", "polars")
+    return name == "Series" and module == "polars"
 
 
-def _open(data: Any) -> tuple[pa.Schema, str | None, Iterator[pa.Table]]:
-    """Return schema, index and rows of one table, in the types it has."""
+def _open(data: Any) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    """Return schema and rows of one table, in the types it has."""
     if _is_column(data):
         raise InvalidInputError(
             f"a {type(data).__name__} is one column, and a table was asked for",
-            hint='name it: write("symbol", {"price": values}); a Series of pandas keeps its index '
-            "with to_frame()",
+            hint='name it: write("symbol", {"price": values})',
         )
-    try:
-        if _pandas_frame(data):
-            table, index = _from_pandas(data)
-            return table.schema, index, iter([table])
-        if isinstance(data, pa.RecordBatchReader):
-            return data.schema, None, (pa.Table.from_batches([batch]) for batch in data)
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, (pa.Table.from_batches([batch]) for batch in data)
+    with _telling(data):
         table = _as_table(data)
-    except TesselError:
-        raise
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"a {type(data).__name__} could not be taken as a table: {error}",
-            hint="give every column values of one type",
-        ) from error
-    return table.schema, None, iter([table])
+    return table.schema, iter([table])
 
 
 def _as_table(data: Any) -> pa.Table:
@@ -176,32 +178,40 @@ def _as_table(data: Any) -> pa.Table:
     raise _no_table(data)
 
 
-def _pandas_frame(data: Any) -> bool:
-    # Another thread may be importing it right now: then nothing can be one of its frames.
-    kind = getattr(sys.modules.get("pandas"), "DataFrame", None)
-    return kind is not None and isinstance(data, kind)
+def _is_of_pandas(data: Any) -> bool:
+    # Another thread may be importing it right now: then nothing can be of it.
+    pandas = sys.modules.get("pandas")
+    kinds = tuple(
+        kind
+        for name in ("DataFrame", "Series")
+        if (kind := getattr(pandas, name, None)) is not None
+    )
+    return isinstance(data, kinds)
 
 
-def _from_pandas(frame: Any) -> tuple[pa.Table, str | None]:
-    pandas = sys.modules["pandas"]
-    if isinstance(frame.columns, pandas.MultiIndex) or isinstance(frame.index, pandas.MultiIndex):
+def _from_pandas(data: Any) -> Frame:
+    from tessel.store.pandas_frames import read_pandas
+
+    with _telling(data):
+        columns = read_pandas(data)
+    stored = _stored_schema(columns.table.schema)
+    tables = (normalise(table, stored) for table in [columns.table])
+    shape = columns.shape or None
+    return Frame(stored, columns.instants, tables, columns.increases, shape)
+
+
+@contextlib.contextmanager
+def _telling(data: Any) -> Iterator[None]:
+    """Tell what Arrow cannot hold of a table."""
+    try:
+        yield
+    except TesselError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            "a frame with a MultiIndex cannot be written",
-            hint="reset_index() turns the levels into columns",
-        )
-    check_column_names(list(frame.columns))
-    if isinstance(frame.index, pandas.RangeIndex):
-        return pa.Table.from_pandas(frame, preserve_index=False), None
-    name = frame.index.name
-    if not isinstance(name, str):
-        raise InvalidInputError(
-            f"the index of the frame has no name (a {type(frame.index).__name__})",
-            hint='name it with rename_axis("time"), or drop it with reset_index(drop=True)',
-        )
-    check_column_names([name, *frame.columns])
-    table = pa.Table.from_pandas(frame, preserve_index=True)
-    timed = isinstance(frame.index, pandas.DatetimeIndex)
-    return table.select([name, *frame.columns]), name if timed else None
+            f"a {type(data).__name__} could not be taken as a table: {error}",
+            hint="give every column values of one type",
+        ) from error
 
 
 def check_column_names(names: list[Any]) -> None:

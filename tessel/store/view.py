@@ -26,6 +26,7 @@ from tessel.store.manifest.piece import SegmentSource
 from tessel.store.objects.base import ObjectStore
 
 if TYPE_CHECKING:
+    from tessel.store.pandas_shape import PandasShape
     from tessel.store.single_rows import SingleRows
 
 __all__ = ["SymbolView"]
@@ -102,6 +103,13 @@ class SymbolView:
         """What the writer attached to it."""
         found: dict[str, Any] = json.loads(json.dumps(dict(self._state.metadata)))
         return found
+
+    @cached
+    def pandas(self) -> PandasShape | None:
+        """What pandas showed of it, by column, where it was written from there."""
+        shape = self._state.pandas
+        names = {number: name for name, number in self.column_ids.items()}
+        return None if shape is None else shape.keyed(names)
 
     @property
     def segment_count(self) -> int:

@@ -18,6 +18,7 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.table import Extent, SegmentTable
+from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.types import is_index_type, normalise_schema
 
 __all__ = [
@@ -257,6 +258,8 @@ class SymbolState:
         The commit that changed it last.
     encodings
         By column id, the name of an encoding to use wherever it can hold a page.
+    pandas
+        What pandas showed of it, by column id, where it was written from there.
     """
 
     id: int
@@ -268,6 +271,7 @@ class SymbolState:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     changed: int = 0
     encodings: Mapping[int, str] = field(default_factory=dict)
+    pandas: PandasShape | None = None
 
     @property
     def last_time(self) -> int | None:
@@ -317,6 +321,8 @@ class SymbolState:
         }
         if self.encodings:
             document["encodings"] = {str(number): name for number, name in self.encodings.items()}
+        if self.pandas:
+            document["pandas"] = self.pandas.to_json()
         return document
 
     @classmethod
@@ -341,6 +347,9 @@ class SymbolState:
             fields.mapping("metadata"),
             fields.integer("changed"),
             _read_encodings(fields, next_id),
+            None
+            if fields.value("pandas") is None
+            else PandasShape.read(fields.fields("pandas"), next_id),
         )
 
 

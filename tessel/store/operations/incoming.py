@@ -114,6 +114,7 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
     """
     allowed = _evolutions(evolve)
     frame = read_frame(data)
+    _check_levels(working, frame)
     state, kinds = _evolved(working.state, frame.schema, allowed)
     declared = state.schema.arrow
     differences = describe_differences(declared, _as_given(frame.schema, declared, allowed))
@@ -126,6 +127,22 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
             differences=differences,
         )
     return Incoming(state, kinds, _tables(frame, declared))
+
+
+def _check_levels(working: Working, frame: Frame) -> None:
+    """Refuse a pandas frame whose index has other names than that of the symbol."""
+    held = working.state.pandas
+    names = {number: name for name, number in working.state.column_ids.items()}
+    own = [] if held is None else [key for key, _ in held.keyed(names).levels]
+    given = [] if frame.pandas is None else [key for key, _ in frame.pandas.levels]
+    if own and given and own != given:
+        shown, found = (", ".join(map(repr, each)) for each in (own, given))
+        raise SchemaMismatchError(
+            f"the index of the frame is {found}, and that of symbol {working.name!r} is {shown}",
+            hint=f"rename it: frame.rename_axis({own[0] if len(own) == 1 else own!r}), or turn it "
+            "into columns: frame.reset_index()",
+            symbol=working.name,
+        )
 
 
 def _way_out(

@@ -176,7 +176,7 @@ def stage_rows(
     check_task(task_id)
     frame = read_frame(data)
     before = stage.base.snapshot.get(symbol)
-    index = _index(frame, index, before)
+    index = _index(frame, index, before, sort=sort)
     check_index(frame.schema, index, sort=sort)
     state = _state(TableSchema(frame.schema, index), before)
     try:
@@ -185,18 +185,19 @@ def stage_rows(
         extents = stage.written(state, rows)
     finally:
         stage.session.close()
-    state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
+    shape = frame.pandas and frame.pandas.keyed(state.column_ids)
+    state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents), pandas=shape)
     attempt = secrets.token_hex(_ATTEMPT_BYTES)
     return StagedRows(store, symbol, task_id, attempt, stage.base.number, state)
 
 
 def _index(
-    frame: Frame, asked: str | Literal[False] | None, before: SymbolState | None
+    frame: Frame, asked: str | Literal[False] | None, before: SymbolState | None, *, sort: bool
 ) -> str | None:
     if asked is not None:
         return asked or None
     known = None if before is None else before.schema.index
-    return known if known in frame.schema.names else frame.index
+    return known if known in frame.schema.names else frame.time_index(sort=sort)
 
 
 def _state(schema: TableSchema, before: SymbolState | None) -> SymbolState:

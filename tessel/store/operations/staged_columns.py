@@ -15,6 +15,7 @@ from tessel.store.frames import describe_differences
 from tessel.store.history.symbol import SymbolState
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
+from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.writer import assign_column_ids
 
 __all__ = ["appended_state", "common_schema", "same_ids", "written_state"]
@@ -71,7 +72,13 @@ def written_state(
         ids,
         max(first, 1 + max(ids.values())),
         metadata=metadata,
+        pandas=_pandas_of(staged[0].state, ids),
     )
+
+
+def _pandas_of(staged: SymbolState, ids: Mapping[str, int]) -> PandasShape | None:
+    keys = {number: ids[name] for name, number in staged.column_ids.items()}
+    return staged.pandas and staged.pandas.keyed(keys)
 
 
 def _is_free(name: str, number: int, schema: TableSchema, before: SymbolState | None) -> bool:

@@ -35,7 +35,7 @@ def write(
     check_symbol_name(symbol)
     kept = checked_metadata(metadata)
     frame = read_frame(data)
-    index = frame.index if index is None else index
+    index = frame.time_index(sort=sort) if index is None else index
     check_index(frame.schema, index, sort=sort)
     schema = TableSchema(frame.schema, index)
     forced = {} if encodings is None else dict(encodings)
@@ -54,6 +54,7 @@ def write(
         next_column_id=first_id + len(schema.names),
         metadata=kept,
         encodings={ids[column]: encoding for column, encoding in forced.items()},
+        pandas=frame.pandas and frame.pandas.keyed(ids),
     )
     extents = stage.write_rows(state, in_order(frame.tables, index, sort=sort))
     stage.put(symbol, dataclasses.replace(state, manifests=extents, rows=rows_of(extents)))
