@@ -141,6 +141,15 @@ class Store(WritesResults):
         at = "" if self.branch == MAIN else f", branch {self.branch!r}"
         return f"<Store {self.uri!r}{at}: version {self.version}, {count} {plural}>"
 
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # others ask for these to see what an object is
+                raise AttributeError(name)
+            from tessel.errors.foreign_names import missing_attribute
+
+            return missing_attribute(self, name, "store")
+
     @property
     def version(self) -> int:
         """The newest version: the number of commits."""
@@ -296,6 +305,8 @@ class Store(WritesResults):
 @dataclass(frozen=True, repr=False)
 class LazyTable(Verbs):
     """A query on one symbol of one store, not run yet. Immutable: every verb returns a new one."""
+
+    _kind = "lazy"
 
     store: Store
     symbol: str

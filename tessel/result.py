@@ -74,6 +74,15 @@ class Result:
 
         return render_html(preview(self._table, index=self.index))
 
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # others ask for these to see what an object is
+                raise AttributeError(name)
+            from tessel.errors.foreign_names import missing_attribute
+
+            return missing_attribute(self, name, "result")
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 from tessel.errors.names import nearest, shown, suggestion
@@ -165,19 +165,30 @@ class NameNotFoundError(NotFoundError, KeyError):
 
 
 class UnknownVerbError(NotFoundError, AttributeError):
-    """A method of a query that does not exist."""
+    """A method that does not exist, of a store, a query, an expression or a result."""
 
     kind = "verb-not-found"
 
     @classmethod
-    def for_name(cls, name: str, existing: Sequence[str], synonyms: Mapping[str, str]) -> Self:
-        """Make the error; ``synonyms`` maps words of other libraries to ours."""
-        match = synonyms.get(name) or nearest(name, existing)
+    def for_name(cls, name: str, existing: Sequence[str], owner: str = "a query") -> Self:
+        """Make the error for a name that is none of the ``existing`` ones."""
+        match = nearest(name, existing)
         return cls(
-            f"a query has no verb {name!r}",
-            hint=(f"did you mean {match!r}?   " if match else "") + f"verbs: {', '.join(existing)}",
+            f"{owner} has no {name!r}",
+            hint=(f"did you mean {match!r}?   " if match else "")
+            + f"it has: {', '.join(existing)}",
             name=name,
             nearest=match,
+        )
+
+    @classmethod
+    def foreign(cls, name: str, ours: str, example: str, remark: str) -> Self:
+        """Make the error for a name that another system has for something of ours."""
+        return cls(
+            f"{name!r} is {ours!r} here",
+            hint=f".{example}" + (f"   {remark}" if remark else ""),
+            name=name,
+            nearest=ours,
         )
 
 

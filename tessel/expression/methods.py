@@ -6,7 +6,7 @@ Only words here: each method makes one operator through the registry, or two tha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tessel.errors import TruthValueError
 from tessel.errors.arguments import checks_arguments
@@ -23,6 +23,15 @@ __all__ = ["ExpressionMethods"]
 @checks_arguments
 class ExpressionMethods:
     """Operators and methods of `Expression`; plain values among the arguments become literals."""
+
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # others ask for these to see what an object is
+                raise AttributeError(name)
+            from tessel.errors.foreign_names import missing_attribute
+
+            return missing_attribute(self, name, "expression")
 
     def __add__(self, other: object) -> Expression:
         return make("add", self, other)

@@ -1,0 +1,292 @@
+"""Names that other systems have for what is here: one table, for errors and for the docs.
+
+Nothing here is an alias. A name of theirs that somebody uses raises an error that says ours, and
+the pages ``docs/coming-from-*`` are made from the same rows. Imported when an attribute is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from tessel.errors.stores import UnknownVerbError
+
+__all__ = ["FOREIGN_NAMES", "ForeignName", "missing_attribute"]
+
+
+class ForeignName(NamedTuple):
+    """One name of another system.
+
+    Attributes
+    ----------
+    system
+        Whose it is.
+    on
+        What it is asked of here: a ``store``, a ``query``, a ``lazy`` table, a ``builder``, an
+        ``expression``, a ``result``.
+    theirs
+        The name.
+    ours
+        What is written here instead, behind the dot.
+    remark
+        What else is to know.
+    """
+
+    system: str
+    on: str
+    theirs: str
+    ours: str
+    remark: str = ""
+
+    @property
+    def our_name(self) -> str:
+        """The name here, without arguments."""
+        return self.ours.partition("(")[0]
+
+
+_NO_NAMESPACE = "methods of expressions stand in no namespace"
+_RANGE = "half-open, from 0"
+_IMMUTABLE = "nothing is changed in place: the new query is returned"
+
+_TABLE = f"""
+arcticdb | store | list_symbols | symbols()
+arcticdb | store | has_symbol | symbols("trades") | a pattern; the list is empty where there is none
+arcticdb | store | list_versions | versions("trades") | of the whole store, from 1 on
+arcticdb | store | read_metadata | view("trades").metadata
+arcticdb | store | write_metadata | set_metadata("trades", {{"source": "feed"}})
+arcticdb | store | get_description | view("trades").schema
+arcticdb | store | get_info | view("trades").schema
+arcticdb | store | head | scan("trades").head(5)
+arcticdb | store | tail | scan("trades").tail(5)
+arcticdb | store | delete_data_in_range | delete_rows("trades", date_range=("2024-01-01", "2024-01-01"))
+arcticdb | store | snapshot | create_tag("eod") | a tag names a version of the whole store
+arcticdb | store | list_snapshots | tags()
+arcticdb | store | delete_snapshot | delete_tag("eod") | after create_tag("eod")
+arcticdb | store | prune_previous_versions | expire(store.version) | of the whole store; dry_run=False does it
+arcticdb | store | read_batch | read_many(["trades"])
+arcticdb | store | write_batch | transaction("both") | writes in one with block are one commit
+arcticdb | store | write_pickle | write("notes", {{"text": ["a"]}}) | objects of Python are not stored
+arcticdb | store | reload_symbol_list | symbols() | there is no list to reload
+arcticdb | store | stage_finalize | finalize("new", [store.stage("new", {{"a": [1]}}, task_id="1")])
+arcticdb | store | finalize_staged_data | finalize("new", [store.stage("new", {{"a": [1]}}, task_id="1")])
+arcticdb | store | defragment_symbol_data | compact("trades")
+arcticdb | expression | isin | is_in([1, 2])
+arcticdb | expression | isnotin | not_in([1, 2])
+arcticdb | expression | isnull | is_missing()
+arcticdb | expression | isna | is_missing()
+arcticdb | expression | notnull | not_missing()
+arcticdb | expression | notna | not_missing()
+arcticdb | expression | regex_match | matches("1.*") | on text
+arcticdb | query | optimise_for_speed | filter("price > 1") | leave it out: there is nothing to choose
+arcticdb | query | optimise_for_memory | filter("price > 1") | leave it out: there is nothing to choose
+arcticdb | result | data | to_pandas()
+polars | query | with_column | with_columns(twice=ts.col("price") * 2)
+polars | query | limit | head(5)
+polars | query | slice | row_range(10, 20) | {_RANGE}: start and end, not length
+polars | query | group_by_dynamic | resample("1h").agg(n="size")
+polars | query | sort_by | sort("price")
+polars | query | unique | distinct("symbol")
+polars | query | top_k_by | top_k(3, "price")
+polars | query | drop_nulls | filter(ts.col("price").not_missing())
+polars | query | fill_null | fill("price")
+polars | query | fill_nan | fill("price") | NaN is missing
+polars | query | with_row_index | cum_count("price")
+polars | query | vstack | concat("trades")
+polars | query | extend | concat("trades")
+polars | query | rolling_mean | rolling(3).agg(mean=("price", "mean"))
+polars | lazy | fetch | head(5).collect()
+polars | lazy | collect_schema | schema()
+polars | lazy | sink_parquet | iter_batches() | batches of Arrow, for a writer of Parquet
+polars | lazy | show_graph | explain()
+polars | lazy | profile | explain(analyze=True)
+polars | expression | is_null | is_missing()
+polars | expression | is_nan | is_missing() | NaN is missing
+polars | expression | is_not_null | not_missing()
+polars | expression | is_not_nan | not_missing()
+polars | expression | fill_null | fill_missing(0)
+polars | expression | fill_nan | fill_missing(0)
+polars | expression | is_between | between(1, 2)
+polars | expression | n_unique | nunique()
+polars | expression | len | count()
+polars | expression | str | contains("a") | {_NO_NAMESPACE}
+polars | expression | dt | year() | {_NO_NAMESPACE}
+polars | expression | struct | field("a") | {_NO_NAMESPACE}
+polars | expression | len_chars | length()
+polars | expression | to_lowercase | lower()
+polars | expression | to_uppercase | upper()
+polars | expression | strip_chars | strip()
+polars | expression | truncate | floor("1h") | of times
+polars | result | rows | to_arrow().to_pylist()
+polars | result | to_dicts | to_arrow().to_pylist()
+polars | result | to_dict | to_arrow().to_pydict()
+polars | result | to_numpy | to_arrow().column("price").to_numpy()
+polars | result | get_column | to_arrow().column("price")
+duckdb | query | project | select("symbol", "price")
+duckdb | query | aggregate | groupby("symbol").agg(mean=("price", "mean"))
+duckdb | query | order | sort("price")
+duckdb | query | limit | head(5)
+duckdb | query | union | concat("trades") | keeps duplicates, as UNION ALL
+duckdb | query | unnest | explode("marks") | of lists
+duckdb | query | asof_join | join_asof("trades")
+duckdb | query | window | rolling(3).agg(mean=("price", "mean"))
+duckdb | query | qualify | filter("price > 1") | behind the window function
+duckdb | lazy | df | collect().to_pandas()
+duckdb | lazy | pl | collect().to_polars()
+duckdb | lazy | arrow | collect().to_arrow()
+duckdb | lazy | fetchall | collect().to_arrow().to_pylist()
+duckdb | lazy | fetchdf | collect().to_pandas()
+duckdb | lazy | execute | collect()
+duckdb | result | df | to_pandas()
+duckdb | result | pl | to_polars()
+duckdb | result | arrow | to_arrow()
+duckdb | result | fetchall | to_arrow().to_pylist()
+duckdb | result | fetchdf | to_pandas()
+duckdb | result | fetch_arrow_table | to_arrow()
+duckdb | store | sql | scan("trades").filter("price > 1") | DuckDB reads results: read("trades").to_duckdb()
+duckdb | store | execute | scan("trades").filter("price > 1")
+duckdb | store | table | scan("trades")
+duckdb | store | tables | symbols()
+duckdb | expression | isin | is_in([1, 2])
+duckdb | expression | isnotnull | not_missing()
+duckdb | expression | isnull | is_missing()
+spark | query | where | filter("price > 1")
+spark | query | withColumn | with_columns(twice=ts.col("price") * 2)
+spark | query | withColumns | with_columns(twice=ts.col("price") * 2)
+spark | query | withColumnRenamed | rename({{"price": "p"}})
+spark | query | selectExpr | with_columns(twice="price * 2")
+spark | query | groupBy | groupby("symbol").agg(mean=("price", "mean"))
+spark | query | orderBy | sort("price")
+spark | query | sortBy | sort("price")
+spark | query | limit | head(5)
+spark | query | take | head(5)
+spark | query | dropDuplicates | distinct("symbol")
+spark | query | drop_duplicates | distinct("symbol")
+spark | query | dropna | filter(ts.col("price").not_missing())
+spark | query | fillna | fill("price")
+spark | query | union | concat("trades")
+spark | query | unionByName | concat("trades")
+spark | query | crossJoin | join("trades", on="symbol") | every join has keys
+spark | query | summary | describe()
+spark | query | alias | rename({{"price": "p"}}) | of columns; symbols have their names
+spark | lazy | toPandas | collect().to_pandas()
+spark | lazy | toArrow | collect().to_arrow()
+spark | lazy | show | head(20).collect() | prints itself
+spark | lazy | printSchema | schema()
+spark | lazy | toLocalIterator | iter_batches()
+spark | lazy | foreachPartition | iter_batches()
+spark | lazy | persist | collect() | a result may be used many times
+spark | lazy | cache | collect() | a result may be used many times
+spark | lazy | write | collect() | store.write("new", lazy) writes it
+spark | lazy | createOrReplaceTempView | collect() | store.register_views(session) makes views of symbols
+spark | result | toPandas | to_pandas()
+spark | result | toArrow | to_arrow()
+spark | result | toDF | to_spark()
+spark | store | listTables | symbols()
+spark | expression | isin | is_in([1, 2])
+spark | expression | isNull | is_missing()
+spark | expression | isNotNull | not_missing()
+spark | expression | isNaN | is_missing() | NaN is missing
+spark | expression | startswith | starts_with("a")
+spark | expression | endswith | ends_with("a")
+spark | expression | rlike | matches("1.*") | on text
+spark | expression | substr | slice(0, 2) | {_RANGE}
+spark | expression | astype | cast("float64")
+spark | expression | getField | field("a")
+spark | expression | otherwise | fill_missing(0) | of a condition: ts.when(condition).then(1).otherwise(0)
+spark | expression | over | sum() | of a window: rolling, cum_sum, rank with by=
+pandas | query | query | filter("price > 1")
+pandas | query | assign | with_columns(twice=ts.col("price") * 2)
+pandas | query | sort_values | sort("price")
+pandas | query | drop_duplicates | distinct("symbol")
+pandas | query | nlargest | top_k(3, "price")
+pandas | query | nsmallest | top_k(3, "price", descending=False)
+pandas | query | astype | cast({{"price": "float32"}})
+pandas | query | ffill | fill("price")
+pandas | query | bfill | fill("price", "backward")
+pandas | query | interpolate | fill("price", "linear")
+pandas | query | cumsum | cum_sum("price")
+pandas | query | cummin | cum_min("price")
+pandas | query | cummax | cum_max("price")
+pandas | query | cumcount | cum_count("price")
+pandas | query | iloc | row_range(10, 20) | {_RANGE}
+pandas | query | loc | date_range("2024-01-01", "2024-01-02") | both ends included
+pandas | query | between_time | date_range("2024-01-01T06", "2024-01-01T07")
+pandas | query | merge_asof | join_asof("trades")
+pandas | query | asof | latest_at("2024-01-01T06")
+pandas | query | append | concat("trades")
+pandas | query | set_index | sort("price") | the index of a symbol is told where it is written: index=
+pandas | query | reset_index | head(5) | leave it out: to_pandas(index=False) gives columns
+pandas | query | nunique | agg(n=("symbol", "nunique"))
+pandas | expression | isin | is_in([1, 2])
+pandas | expression | isna | is_missing()
+pandas | expression | isnull | is_missing()
+pandas | expression | notna | not_missing()
+pandas | expression | notnull | not_missing()
+pandas | expression | fillna | fill_missing(0)
+pandas | expression | astype | cast("float64")
+pandas | expression | dayofweek | weekday()
+pandas | expression | map | cast("float64") | functions of Python are clauses of your own
+pandas | result | columns | column_names
+pandas | result | values | to_pandas().to_numpy()
+pandas | result | iloc | to_arrow().slice(0, 2)
+others | lazy | to_pandas | collect().to_pandas()
+others | lazy | to_arrow | collect().to_arrow()
+others | lazy | to_polars | collect().to_polars()
+others | lazy | to_duckdb | collect().to_duckdb()
+others | query | first | head(1)
+others | query | last | tail(1)
+others | query | sel | select("price")
+others | query | between | date_range("2024-01-01", "2024-01-02")
+others | query | group | groupby("symbol").agg(mean=("price", "mean"))
+others | query | order_by | sort("price")
+others | query | orderby | sort("price")
+others | query | lag | shift("price")
+others | query | lead | shift("price", -1)
+others | query | forward_fill | fill("price")
+others | query | backward_fill | fill("price", "backward")
+others | query | lookup | join("trades", on="symbol")
+"""  # noqa: E501
+
+FOREIGN_NAMES = tuple(
+    ForeignName(*(part.strip() for part in line.split(" | ")))
+    for line in _TABLE.split("\n")
+    if line
+)
+"""All rows; where two systems have one name for one thing, it stands there twice."""
+
+_WORDS = {"store": "a store", "lazy": "a lazy table", "builder": "a query", "result": "a result"}
+
+
+@functools.cache
+def _by_name() -> dict[tuple[str, str], ForeignName]:
+    return {(row.on, row.theirs): row for row in reversed(FOREIGN_NAMES)}
+
+
+def foreign_name(name: str, kinds: tuple[str, ...]) -> ForeignName | None:
+    """Return the row of a name, asked of something that is of these kinds."""
+    found = (_by_name().get((kind, name)) for kind in kinds)
+    return next((row for row in found if row is not None), None)
+
+
+def missing_attribute(owner: object, name: str, *kinds: str) -> Any:
+    """Raise the error for an attribute that is not there; called from ``__getattr__``.
+
+    Parameters
+    ----------
+    owner, name
+        Of what it was asked, and for what.
+    kinds
+        What the owner is, as in :attr:`ForeignName.on`; words for people are those of the first.
+
+    Raises
+    ------
+    UnknownVerbError
+        Naming ours for a name of another system, else the nearest.
+    """
+    if hasattr(type(owner), name):
+        return object.__getattribute__(owner, name)  # a property of ours has raised: again
+    found = foreign_name(name, kinds)
+    if found is not None:
+        raise UnknownVerbError.foreign(name, found.our_name, found.ours, found.remark)
+    existing = [each for each in dir(owner) if not each.startswith("_")]
+    raise UnknownVerbError.for_name(name, existing, _WORDS.get(kinds[0], "an expression"))

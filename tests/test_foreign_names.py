@@ -1,0 +1,179 @@
+"""Names of other systems: each raises one error that says ours, and ours is there and runs."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tessel as ts
+from tessel.errors import UnknownVerbError
+from tessel.errors.foreign_names import FOREIGN_NAMES, ForeignName
+from tests.migration_pages import PAGES, page
+
+TIMES = [f"2024-01-01T{hour:02}:00:00" for hour in range(24)]
+
+
+@pytest.fixture
+def store() -> ts.Store:
+    found = ts.open("memory://")
+    query = ts.QueryBuilder().cast({"time": "timestamp[us]"})
+    found.write(
+        "raw",
+        {
+            "time": TIMES,
+            "symbol": ["a", "b"] * 12,
+            "price": [1.5, 2.0, 3.0] * 8,
+            "marks": [[1, 2]] * 24,
+        },
+    )
+    found.write("trades", found.read("raw", query=query), index="time")
+    found.create_tag("before")
+    return found
+
+
+def owner(store: ts.Store, on: str) -> Any:
+    lazy = store.scan("trades")
+    return {
+        "store": lambda: store,
+        "query": lambda: lazy,
+        "lazy": lambda: lazy,
+        "expression": lambda: ts.col("price"),
+        "result": lambda: lazy.collect(),
+    }[on]()
+
+
+def asked(store: ts.Store, on: str) -> Any:
+    return ts.QueryBuilder() if on == "query" else owner(store, on)
+
+
+OWN_SETTING = {
+    "delete_tag": lambda store: store.create_tag("eod"),
+}
+ON_TEXT = ("str", "strip", "lower", "upper", "contains", "starts_with", "ends_with", "matches")
+ON_TEXT += ("length", "slice")
+
+
+def _shown(row: ForeignName) -> str:
+    return f"{row.system}-{row.on}-{row.theirs}"
+
+
+@pytest.mark.parametrize("row", FOREIGN_NAMES, ids=_shown)
+def test_the_error_says_ours(store: ts.Store, row: ForeignName) -> None:
+    if row.theirs == row.our_name:
+        pytest.fail("a name that means the same here needs no row")
+    with pytest.raises(UnknownVerbError) as caught:
+        getattr(asked(store, row.on), row.theirs)
+    assert isinstance(caught.value, AttributeError)
+    assert caught.value.message == f"{row.theirs!r} is {row.our_name!r} here"
+    assert not hasattr(asked(store, row.on), row.theirs)
+
+
+@pytest.mark.parametrize("row", FOREIGN_NAMES, ids=_shown)
+def test_ours_runs(store: ts.Store, row: ForeignName) -> None:
+    OWN_SETTING.get(row.our_name, lambda store: None)(store)
+    found = eval(f"owner.{row.ours}", {"owner": owner(store, row.on), "ts": ts, "store": store})
+    if row.on == "query":
+        found.collect()
+    elif row.on == "expression":
+        if row.our_name in ON_TEXT:
+            column = "symbol"
+        elif row.our_name in ("year", "floor", "weekday"):
+            column = "time"
+        else:
+            column = "price"
+        if row.our_name == "field":
+            return  # of structs, which no symbol here has
+        made = eval(f"ts.col({column!r}).{row.ours}", {"ts": ts})
+        query = store.scan("trades")
+        is_aggregate = row.our_name in ("sum", "count", "nunique")
+        (query.agg(x=made) if is_aggregate else query.apply("x", made)).collect()
+    elif row.our_name == "iter_batches":
+        assert sum(batch.num_rows for batch in found) == len(TIMES)
+
+
+def test_one_name_has_one_answer() -> None:
+    answers = collections.defaultdict(set)
+    for row in FOREIGN_NAMES:
+        answers[row.on, row.theirs].add(row.our_name)
+    assert {name: ours for name, ours in answers.items() if len(ours) > 1} == {}
+    assert len({(row.system, row.on, row.theirs) for row in FOREIGN_NAMES}) == len(FOREIGN_NAMES)
+
+
+@pytest.mark.parametrize("on", ["store", "lazy", "expression", "result"])
+def test_a_misspelt_name_gets_the_nearest(store: ts.Store, on: str) -> None:
+    thing = owner(store, on)
+    for name in ("column_nams", "symbls", "fliter", "is_inn"):
+        with pytest.raises(UnknownVerbError, match=f"has no '{name}'"):
+            getattr(thing, name)
+    right = {"store": "symbols", "lazy": "filter", "expression": "is_in", "result": "to_pandas"}[on]
+    with pytest.raises(UnknownVerbError, match=f"did you mean '{right}'"):
+        getattr(thing, right[:-1] + "x" * (on == "expression"))
+
+
+def test_private_names_are_plain_attribute_errors(store: ts.Store) -> None:
+    for on in ("store", "lazy", "expression", "result"):
+        with pytest.raises(AttributeError) as caught:
+            _ = owner(store, on)._repr_mimebundle_
+        assert type(caught.value) is AttributeError
+    expression = ts.col("a") > 1
+    assert copy.deepcopy(expression).equals(expression)
+    assert pickle.loads(pickle.dumps(expression)).equals(expression)
+
+
+def test_the_error_of_a_property_stays_what_it_is(store: ts.Store) -> None:
+    class Odd(ts.Result):
+        @property
+        def wrong(self) -> Any:
+            raise AttributeError("from within")
+
+    made = store.read("trades")
+    with pytest.raises(AttributeError, match="from within"):
+        _ = Odd(made.to_arrow(), made.index, made.lineage).wrong
+
+
+def test_the_table_is_imported_for_a_name_that_is_missing_alone(tmp_path: Path) -> None:
+    script = (
+        "import sys, tessel as ts\n"
+        f"store = ts.open({str(tmp_path / 's')!r})\n"
+        "store.write('t', {'a': [1, 2]})\n"
+        "store.scan('t').filter(ts.col('a') > 1).agg(n=('a', 'sum')).collect()\n"
+        "assert 'tessel.errors.foreign_names' not in sys.modules\n"
+        "hasattr(store, 'list_symbols')\n"
+        "assert 'tessel.errors.foreign_names' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_type_checkers_see_a_misspelt_name(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tessel as ts\n"
+        "store = ts.open('memory://')\n"
+        "store.scan('a').head(1).collect().to_pandas()\n"
+        "store.scan('a').fliter('x > 1')\n"
+        "ts.QueryBuilder().limit(1)\n"
+        "ts.col('a').isin([1])\n"
+        "store.list_symbols()\n"
+        "store.read('a').data\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--follow-imports=silent", "--no-incremental", program],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if "program.py" in line]
+    assert [line.split(":")[1] for line in lines] == ["4", "5", "6", "7", "8"], done.stdout
+
+
+@pytest.mark.parametrize("system", PAGES)
+def test_the_pages_are_made_from_the_table(system: str) -> None:
+    path = Path(__file__).parents[1] / "docs" / f"coming-from-{system}.md"
+    assert path.read_text() == page(system), "write it anew: python -m tests.migration_pages"
