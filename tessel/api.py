@@ -16,7 +16,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
@@ -155,6 +155,22 @@ class Store(WritesResults):
         """The newest version: the number of commits."""
         return self.newest
 
+    def __getitem__(self, symbol: str) -> LazyTable:
+        """``store["trades"]`` is ``store.scan("trades")``."""
+        return self.scan(symbol)
+
+    def __contains__(self, symbol: object) -> bool:
+        return symbol in self.symbols()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.symbols())
+
+    def __len__(self) -> int:
+        return len(self.symbols())
+
+    def __bool__(self) -> bool:
+        return True  # as any handle, also that of a store without symbols
+
     # --- looking ----------------------------------------------------------------------------------
 
     def physical(self, symbol: str, *, as_of: AsOf = None) -> pa.Table:
@@ -224,6 +240,7 @@ class Store(WritesResults):
         symbol: str,
         *,
         date_range: tuple[Any, Any] | None = None,
+        row_range: tuple[int | None, int | None] | None = None,
         query: QueryBuilder | None = None,
         columns: Sequence[str] | None = None,
         as_of: AsOf = None,
@@ -237,6 +254,9 @@ class Store(WritesResults):
             Its name.
         date_range
             The span of the time index that the query sees; short for a ``date_range`` before it.
+        row_range
+            The positions among these rows that the query sees; short for a ``row_range`` before
+            it, and behind the ``date_range``.
         query
             What to run; by default the whole table.
         columns
@@ -247,12 +267,11 @@ class Store(WritesResults):
             ``"local"``, ``"spark"``, or an executor such as ``SparkExecutor(...)``.
         """
         asked = _query(query)
+        if row_range is not None:
+            _check_pair("row_range", row_range, "(100, 200)")
+            asked = QueryBuilder().row_range(*row_range).then(*asked.clauses)
         if date_range is not None:
-            if not isinstance(date_range, tuple | list) or len(date_range) != 2:
-                raise InvalidInputError(
-                    f"date_range is a start and an end, not {date_range!r}",
-                    hint='write date_range=("2013-01-01", "2013-03-31"); None is no bound',
-                )
+            _check_pair("date_range", date_range, '("2013-01-01", "2013-03-31")')
             asked = QueryBuilder().date_range(*date_range).then(*asked.clauses)
         if columns is not None:
             asked = asked.select(columns)
@@ -322,6 +341,24 @@ class LazyTable(Verbs):
         lines = "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
         at = "" if self.as_of is None else f", as_of={self.as_of!r}"
         return f"<LazyTable {self.symbol!r}{at}>{lines}"
+
+    def __len__(self) -> int:
+        raise self._not_run("count() counts its rows, and collect() gives them")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self._not_run("collect() gives all rows, iter_batches() some after some")
+
+    def __getitem__(self, item: object) -> Any:
+        raise self._not_run(f"write ts.col({item!r}) for a column, or collect()[{item!r}]")
+
+    def _not_run(self, hint: str) -> PlanError:
+        return PlanError("a lazy table has no rows before it is run", hint=hint)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Run the query, and give its answer as it comes."""
+        schema = self.schema().arrow
+        reader = pa.RecordBatchReader.from_batches(schema, self.iter_batches())
+        return reader.__arrow_c_stream__(requested_schema)
 
     def then(self, *clauses: Clause) -> LazyTable:
         """Return the query with clauses added at the end."""
@@ -465,6 +502,11 @@ class LazyTable(Verbs):
                 )
         return None
 
+    def count(self, *, executor: ExecutorLike = "local") -> int:
+        """Run the query and return how many rows its answer has."""
+        counted = self.agg(rows="size").collect(executor=executor)
+        return int(counted.to_arrow().column("rows")[0].as_py())
+
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
         """Return the query's result as a DataFrame of Spark, which stays where it is computed.
 
@@ -589,6 +631,14 @@ def _views(plan: Plan) -> Iterator[tuple[SymbolView, int]]:
             yield from _views(part)
         else:
             yield part.view, len(part.index)
+
+
+def _check_pair(name: str, value: Any, example: str) -> None:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidInputError(
+            f"{name} is a start and an end, not {value!r}",
+            hint=f"write {name}={example}; None is no bound",
+        )
 
 
 def _query(query: QueryBuilder | None) -> QueryBuilder:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tessel.errors import MissingDependencyError
 from tessel.errors.arguments import checks_arguments
+from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
 
 __all__ = ["Lineage", "Result"]
+
+_ROWS_AT_ONCE = 1 << 12
+"""Rows that iteration turns into dictionaries at a time."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,16 @@ class Result:
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Give the rows, each a dictionary by column."""
+        for batch in self._table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+    def __getitem__(self, column: str) -> pa.ChunkedArray:
+        """Return the values of a column."""
+        self.schema.require([column])
+        return self._table.column(column)
+
     def __repr__(self) -> str:
         from tessel.display.preview import preview
         from tessel.display.text import render_text
@@ -87,6 +103,22 @@ class Result:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     @property
+    def schema(self) -> TableSchema:
+        """The columns, and which of them is the time index."""
+        index = self.index if self.index in self._table.column_names else None
+        return TableSchema(self._table.schema.remove_metadata(), index)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return self._table.num_rows, self._table.num_columns
+
+    @property
+    def version(self) -> int:
+        """The version of the store that was read."""
+        return self.lineage.version
+
+    @property
     def column_names(self) -> list[str]:
         """The column names, in order."""
         return list(self._table.column_names)
@@ -106,6 +138,12 @@ class Result:
         lineage = json.dumps(vars(self.lineage))
         metadata = self._table.schema.metadata or {}
         return self._table.replace_schema_metadata({**metadata, "tessel": lineage})
+
+    def write_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as a Parquet file, its lineage in the metadata."""
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(self.to_arrow(), path)
 
     def to_pandas(self, *, index: bool | None = None) -> Any:
         """Return a pandas frame: what was written, where the symbol was written from pandas.

@@ -29,6 +29,20 @@ _UNITS_NS = {
     "h": 3_600 * 1_000_000_000,
 }
 _OLD_UNITS = {"T": "min", "H": "h", "S": "s"}
+_WORDS = {
+    "hour": "h",
+    "minute": "min",
+    "second": "s",
+    "millisecond": "ms",
+    "microsecond": "us",
+    "nanosecond": "ns",
+    "day": "D",
+    "week": "W",
+    "month": "MS",
+    "quarter": "QS",
+    "year": "YS",
+}
+_WORD = re.compile(rf"(?<![A-Za-z-])({'|'.join(_WORDS)})s?(?![A-Za-z])")
 _LONGEST = 200
 """Characters of a rule: no span that can be counted needs more."""
 
@@ -98,10 +112,10 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
     """
     if len(text) > _LONGEST:
         raise _no_rule(text, "rule")
-    spelled = text.strip()
+    spelled = _abbreviated(text)
     match = _CALENDAR.fullmatch(spelled)
     if match is None:
-        return ElapsedRule(_elapsed_ns(text, "rule"))
+        return ElapsedRule(_elapsed_ns(spelled, "rule", written=text))
     count, unit, anchor = match.groups()
     if unit in _TWO_MEANINGS:
         raise PlanError(
@@ -112,8 +126,13 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
     if unit not in _CALENDAR_UNITS:
         if anchor is not None:
             raise _no_rule(text, "rule")
-        return ElapsedRule(_elapsed_ns(text, "rule"))
+        return ElapsedRule(_elapsed_ns(spelled, "rule", written=text))
     return _calendar_rule(text, int(count or 1), _CALENDAR_UNITS[unit], anchor)
+
+
+def _abbreviated(text: str) -> str:
+    """Return a rule with its units in short: ``1 hour`` is ``1 h``, ``2 months`` is ``2 MS``."""
+    return _WORD.sub(lambda word: _WORDS[word[1]], text.strip())
 
 
 def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> CalendarRule:
@@ -186,7 +205,9 @@ def parse_span(rule: str, what: str = "rule", *, shown: str | None = None) -> tu
     """
     if len(rule) > _LONGEST:
         raise _no_rule(rule, what)
-    match = _CALENDAR.fullmatch(rule.strip())
+    shown = rule if shown is None else shown
+    rule = _abbreviated(rule)
+    match = _CALENDAR.fullmatch(rule)
     if match is not None and _CALENDAR_UNITS.get(match[2]) == "D" and match[3] is None:
         if int(match[1] or 1) == 0:
             raise _no_length(rule, what)

@@ -24,6 +24,7 @@ __all__ = [
     "Query",
     "QueryType",
     "SortKeys",
+    "as_ends",
     "as_expression",
     "as_keys",
     "as_names",
@@ -46,6 +47,13 @@ class Query:
 
 ExpressionLike = Expression | str
 KeyLike = str | Expression
+
+
+def as_ends(start: Any, end: Any) -> tuple[Any, Any]:
+    """Return the two ends of a range, which may be given as one pair."""
+    if end is None and isinstance(start, tuple | list) and len(start) == 2:
+        return start[0], start[1]
+    return start, end
 
 
 def as_expression(value: Any) -> Expression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +15,8 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.types import type_name
 
 __all__ = ["ColumnVerbs"]
+
+_OF_PYTHON: dict[Any, str] = {bool: "bool", int: "int64", float: "float64", str: "string"}
 
 
 @checks_arguments
@@ -52,12 +55,13 @@ class ColumnVerbs(Query):
         return self.then(Rename(tuple(columns.items())))
 
     def cast(
-        self: QueryType, columns: Mapping[str, str | pa.DataType], *, strict: bool = True
+        self: QueryType, columns: Mapping[str, str | pa.DataType | type], *, strict: bool = True
     ) -> QueryType:
         """Give columns other types: a mapping from column to type.
 
-        A type is an Arrow type or a name of one, such as ``"float64"``. A value that does not fit
-        is an error that names it; with ``strict=False`` it becomes missing.
+        A type is an Arrow type, a name of one, such as ``"float64"``, or Python's ``bool``,
+        ``int`` (``int64``), ``float`` (``float64``) or ``str``. A value that does not fit is an
+        error that names it; with ``strict=False`` it becomes missing.
         """
         from tessel.clauses.cast import Cast
 
@@ -66,10 +70,7 @@ class ColumnVerbs(Query):
                 f"cast takes a mapping from columns to types, not {columns!r}",
                 hint='cast({"price": "float64"})',
             )
-        targets = tuple(
-            (name, type_name(kind) if isinstance(kind, pa.DataType) else kind)
-            for name, kind in columns.items()
-        )
+        targets = tuple((name, _as_type(kind)) for name, kind in columns.items())
         return self.then(Cast(targets, strict))
 
     def value_counts(
@@ -94,3 +95,9 @@ class ColumnVerbs(Query):
         from tessel.clauses.describe import Describe
 
         return self.then(Describe(quantiles))
+
+
+def _as_type(kind: Any) -> Any:
+    if isinstance(kind, pa.DataType):
+        return type_name(kind)
+    return _OF_PYTHON.get(kind, kind) if isinstance(kind, type) else kind

@@ -10,6 +10,7 @@ from tessel.clauses.verbs.arguments import (
     ExpressionLike,
     Query,
     QueryType,
+    as_ends,
     as_expression,
     as_names,
     as_row_count,
@@ -47,11 +48,12 @@ class RowVerbs(Query):
         """Keep a span of the time index; both ends included.
 
         ``start`` and ``end`` are ISO text (a partial one means its whole period), dates,
-        date-times, or None for no bound.
+        date-times, or None for no bound; or both are one pair: ``date_range((start, end))``.
         """
         from tessel.clauses.date_range import DateRange
         from tessel.expression.periods import instant_text
 
+        start, end = as_ends(start, end)
         return self.then(DateRange(instant_text(start), instant_text(end), closed))
 
     def head(self: QueryType, n: int = 5) -> QueryType:
@@ -66,10 +68,15 @@ class RowVerbs(Query):
 
         return self.then(Tail(as_row_count("tail", n)))
 
-    def row_range(self: QueryType, start: int | None = None, stop: int | None = None) -> QueryType:
-        """Keep rows by position, like ``iloc[start:stop]``."""
+    def row_range(
+        self: QueryType,
+        start: int | tuple[int | None, int | None] | None = None,
+        stop: int | None = None,
+    ) -> QueryType:
+        """Keep rows by position, like ``iloc[start:stop]``; both ends may be one pair."""
         from tessel.clauses.row_range import RowRange
 
+        start, stop = as_ends(start, stop)
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]
         return self.then(RowRange(*ends))
 

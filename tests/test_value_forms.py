@@ -1,0 +1,152 @@
+"""Forms of values that people have at hand: pairs, words for units, types of Python, brackets."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tessel as ts
+from tessel.errors import (
+    ColumnNotFoundError,
+    InvalidInputError,
+    PlanError,
+    SymbolNotFoundError,
+)
+
+Q = ts.QueryBuilder()
+START = dt.datetime(2024, 1, 1)
+
+
+@pytest.fixture
+def store() -> ts.Store:
+    found = ts.open("memory://")
+    times = [START + dt.timedelta(minutes=minute) for minute in range(300)]
+    found.write(
+        "trades",
+        {"time": times, "side": ["a", "b", "c"] * 100, "price": [1.5, 2.5] * 150},
+        index="time",
+    )
+    found.write("names", {"side": ["a"]})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("form", "plain"),
+    [
+        (lambda: Q.date_range(("2024-01-01", "2024-01-02")),
+         lambda: Q.date_range("2024-01-01", "2024-01-02")),
+        (lambda: Q.date_range([None, "2024-01-02"]), lambda: Q.date_range(None, "2024-01-02")),
+        (lambda: Q.row_range((3, 9)), lambda: Q.row_range(3, 9)),
+        (lambda: Q.row_range((None, 9)), lambda: Q.row_range(None, 9)),
+        (lambda: Q.cast({"a": int, "b": float, "c": str, "d": bool}),
+         lambda: Q.cast({"a": "int64", "b": "float64", "c": "string", "d": "bool"})),
+    ],
+    ids=["date_range", "open date_range", "row_range", "open row_range", "cast"],
+)  # fmt: skip
+def test_a_form_means_the_plain_one(form: Any, plain: Any) -> None:
+    assert form() == plain()
+
+
+@pytest.mark.parametrize("pair", [(1,), (1, 2, 3), ("a", 2)])
+def test_what_is_no_pair_of_rows_is_refused(pair: Any) -> None:
+    with pytest.raises((InvalidInputError, PlanError)):
+        Q.row_range(pair)
+
+
+@pytest.mark.parametrize(
+    ("rule", "short"),
+    [
+        ("1 hour", "1h"), ("2 hours", "2h"), ("hour", "1h"), ("90 minutes", "90min"),
+        ("1 hour 30 minutes", "1h30min"), ("15 seconds", "15s"), ("1 day", "1D"),
+        ("2 weeks", "2W"), ("1 month", "1MS"), ("quarter", "QS"), ("1 year", "1YS"),
+        ("5T", "5min"), (dt.timedelta(minutes=5), "5min"), (dt.timedelta(hours=24), "24h"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_rules_in_words(store: ts.Store, rule: Any, short: str) -> None:
+    found, wanted = (
+        store.scan("trades").resample(each).agg(n="size").collect().to_arrow().to_pylist()
+        for each in (rule, short)
+    )
+    assert found == wanted
+
+
+def test_spans_in_words(store: ts.Store) -> None:
+    lazy = store.scan("trades")
+    for words, short in (("10 minutes", "10min"), ("1 hour", "1h")):
+        found, wanted = (
+            lazy.rolling(each).agg(m=("price", "sum")).collect()["m"].to_pylist()
+            for each in (words, short)
+        )
+        assert found == wanted
+
+
+@pytest.mark.parametrize("rule", ["1 hourly", "hours-", "1 decade", "one hour", "1 hour ago"])
+def test_other_words_are_no_rules(rule: str) -> None:
+    with pytest.raises(PlanError, match=f"'{rule}' is not a rule"):
+        Q.resample(rule).agg(n="size")
+
+
+def test_read_takes_a_row_range_behind_the_date_range(store: ts.Store) -> None:
+    found = store.read(
+        "trades",
+        date_range=("2024-01-01T01", None),
+        row_range=(2, 10),
+        query=Q.filter("side == 'a'"),
+        columns=["time"],
+    )
+    minutes = [time.hour * 60 + time.minute for time in found["time"].to_pylist()]
+    assert minutes == [63, 66, 69]
+    with pytest.raises(InvalidInputError, match="row_range is a start and an end, not 3"):
+        store.read("trades", row_range=3)  # type: ignore[arg-type]
+
+
+def test_a_store_is_like_a_mapping_of_its_symbols(store: ts.Store) -> None:
+    assert list(store) == ["names", "trades"]
+    assert len(store) == 2
+    assert "trades" in store
+    assert "trade" not in store
+    assert 3 not in store
+    assert store["trades"].head(2).collect().to_arrow().num_rows == 2
+    with pytest.raises(SymbolNotFoundError, match="did you mean 'trades'"):
+        store["trade"].collect()
+    assert ts.open("memory://")
+
+
+def test_a_lazy_table_counts_and_streams(store: ts.Store) -> None:
+    lazy = store.scan("trades").filter("side != 'b'")
+    assert lazy.count() == 200
+    wanted = lazy.collect().to_arrow().replace_schema_metadata(None)
+    assert pa.table(lazy).equals(wanted)
+    assert pl.DataFrame(lazy).equals(pl.from_arrow(wanted))
+    store.write("parts", [lazy, lazy])
+    assert len(store.read("parts")) == 400
+
+
+@pytest.mark.parametrize(
+    "use", [len, list, iter, bool, lambda lazy: lazy["price"], lambda lazy: lazy[0]]
+)
+def test_a_lazy_table_says_that_it_is_not_run(store: ts.Store, use: Any) -> None:
+    with pytest.raises(PlanError, match=r"before it is run\n.*collect\(\)"):
+        use(store.scan("trades"))
+
+
+def test_results_are_like_tables(store: ts.Store, tmp_path: Path) -> None:
+    found = store.read("trades", query=Q.head(5000).concat("trades"))
+    assert found.shape == (600, 3)
+    assert found["price"].to_pylist()[:3] == [1.5, 2.5, 1.5]
+    assert [row["side"] for row in found][:4] == ["a", "b", "c", "a"]
+    assert sum(1 for _ in found) == len(found)
+    assert found.version == store.version
+    assert found.schema == store.schema("trades", Q.head(5000).concat("trades"))
+    assert store.read("trades").schema.index == "time"
+    with pytest.raises(ColumnNotFoundError, match="did you mean 'price'"):
+        found["prise"]
+    found.write_parquet(tmp_path / "found.parquet")
+    assert pq.read_table(tmp_path / "found.parquet").equals(found.to_arrow())
