@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tessel.errors import MissingDependencyError
+from tessel.errors import InvalidInputError, MissingDependencyError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -140,10 +140,22 @@ class Result:
         return self._table.replace_schema_metadata({**metadata, "tessel": lineage})
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as a Parquet file, its lineage in the metadata."""
+        """Write the table as a Parquet file, its lineage in the metadata.
+
+        Raises
+        ------
+        InvalidInputError
+            Where no file can be written.
+        """
         import pyarrow.parquet
 
-        pyarrow.parquet.write_table(self.to_arrow(), path)
+        try:
+            pyarrow.parquet.write_table(self.to_arrow(), path)
+        except OSError as error:
+            raise InvalidInputError(
+                f"no file can be written at {path!r:.200}: {error}",
+                hint="give the path of a file in a folder that exists",
+            ) from error
 
     def to_pandas(self, *, index: bool | None = None) -> Any:
         """Return a pandas frame: what was written, where the symbol was written from pandas.
