@@ -17,6 +17,7 @@ from tessel.errors import (
     InvalidInputError,
     PlanError,
     SymbolNotFoundError,
+    TesselError,
 )
 
 Q = ts.QueryBuilder()
@@ -51,6 +52,41 @@ def store() -> ts.Store:
 )  # fmt: skip
 def test_a_form_means_the_plain_one(form: Any, plain: Any) -> None:
     assert form() == plain()
+
+
+@pytest.mark.parametrize(
+    ("form", "plain"),
+    [
+        (lambda q: q.agg(n="count"), lambda q: q.agg(n="size")),
+        (lambda q: q.agg(n="COUNT"), lambda q: q.agg(n="size")),
+        (lambda q: q.agg(m=("price", "MEAN")), lambda q: q.agg(m=("price", "mean"))),
+        (lambda q: q.agg({"price": "SUM"}), lambda q: q.agg({"price": "sum"})),
+        (lambda q: q.agg(ts.col("price").mean()), lambda q: q.agg(price=("price", "mean"))),
+        (lambda q: q.agg(ts.col("price").mean(), ts.col("qty").sum(), n="size"),
+         lambda q: q.agg(price=("price", "mean"), qty=("qty", "sum"), n="size")),
+        (lambda q: q.agg(ts.col("price").max() - ts.col("price").min()),
+         lambda q: q.agg(price=ts.col("price").max() - ts.col("price").min())),
+    ],
+    ids=["count", "COUNT", "MEAN", "SUM", "one", "several", "computed"],
+)  # fmt: skip
+@pytest.mark.parametrize("query", [Q, Q.groupby("side"), Q.resample("1h")], ids=["a", "g", "r"])
+def test_forms_of_aggregates(query: Any, form: Any, plain: Any) -> None:
+    assert form(query) == plain(query)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (lambda: Q.agg((ts.col("p") * ts.col("q")).sum()), "has no name: it reads p, q"),
+        (lambda: Q.agg(ts.col("a").min(), ts.col("a").max()), "two of these aggregates"),
+        (lambda: Q.agg(ts.col("a")), "is not an aggregate"),
+        (lambda: Q.agg(m=("price", "Mean")), "did you mean 'mean'"),
+    ],
+    ids=["two columns", "one name", "no aggregate", "half upper"],
+)  # fmt: skip
+def test_aggregates_without_a_name_that_is_clear(form: Any, text: str) -> None:
+    with pytest.raises(TesselError, match=text):
+        form()
 
 
 @pytest.mark.parametrize("pair", [(1,), (1, 2, 3), ("a", 2)])
@@ -150,3 +186,5 @@ def test_results_are_like_tables(store: ts.Store, tmp_path: Path) -> None:
         found["prise"]
     found.write_parquet(tmp_path / "found.parquet")
     assert pq.read_table(tmp_path / "found.parquet").equals(found.to_arrow())
+    with pytest.raises(InvalidInputError, match="no file can be written"):
+        found.write_parquet(tmp_path / "nowhere" / "found.parquet")

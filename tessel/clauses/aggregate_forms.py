@@ -52,14 +52,19 @@ class Outputs:
     results: tuple[ComputedColumn, ...] = ()
 
 
-def read_outputs(by_column: Mapping[str, Any] | None, by_output: Mapping[str, Any]) -> Outputs:
+def read_outputs(
+    by_column: Mapping[str, Any] | Expression | None,
+    by_output: Mapping[str, Any],
+    more: Sequence[Expression] = (),
+) -> Outputs:
     """Read the forms in which people write aggregates.
 
     Parameters
     ----------
     by_column
         ``{"qty": "sum"}`` makes a column ``qty``; ``{"qty": ["sum", "max"]}`` makes ``qty_sum`` and
-        ``qty_max``. Names of outputs may stand here as well, with the forms below.
+        ``qty_max``. Names of outputs may stand here as well, with the forms below. An expression,
+        ``col("price").mean()``, makes an output with the name of its column, as do ``more``.
     by_output
         ``total=("qty", "sum")``, with further columns and parameters behind:
         ``price=("price", "weighted_mean", "qty")``, ``high=("price", "quantile", 0.9)``; an
@@ -75,6 +80,15 @@ def read_outputs(by_column: Mapping[str, Any] | None, by_output: Mapping[str, An
         beside aggregates.
     """
     found: list[_Output] = []
+    if isinstance(by_column, Expression) or more:
+        unnamed = (by_column, *more)
+        by_output = {**{_only_column(each): each for each in unnamed}, **by_output}
+        if len(by_output) < len(unnamed):
+            raise AggregateError(
+                "two of these aggregates read one column, and would have its name",
+                hint='name them: agg(low=col("price").min(), high=col("price").max())',
+            )
+        by_column = None
     for name, value in (by_column or {}).items():
         if isinstance(value, list):
             for each in value:
@@ -90,6 +104,16 @@ def read_outputs(by_column: Mapping[str, Any] | None, by_output: Mapping[str, An
             "agg needs at least one aggregate", hint='write agg(total=("column", "sum"))'
         )
     return _outputs(found)
+
+
+def _only_column(expression: Any) -> str:
+    columns: list[str] = sorted(expression.columns()) if isinstance(expression, Expression) else []
+    if len(columns) != 1:
+        raise AggregateError(
+            f"{expression} has no name: it reads {', '.join(columns) or 'no column'}",
+            hint=f"name it: agg(total={expression})",
+        )
+    return columns[0]
 
 
 def _is_call(value: Any) -> bool:
@@ -110,7 +134,8 @@ def _of_column(column: str, aggregate: Any, *, several: bool) -> Iterator[NamedA
 
 def _of_output(output: str, value: Any) -> Iterator[_Output]:
     if isinstance(value, str) and not _is_call(value):
-        yield named_aggregate(output, find_aggregate(value), [])
+        how = "size" if value.lower() == "count" else value  # of no column: of rows
+        yield named_aggregate(output, find_aggregate(how), [])
     elif isinstance(value, Aggregate):
         yield named_aggregate(output, value, [])
     elif isinstance(value, str | Expression):

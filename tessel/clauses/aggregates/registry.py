@@ -128,6 +128,8 @@ def _class_of(name: str) -> type[Aggregate]:
 
 
 def _found(name: str) -> type[Aggregate] | type[AggregateBundle] | None:
+    if name.isupper():  # as SQL writes them
+        name = name.lower()
     if name not in _registry:
         path = sys.modules[__package__].__path__
         if name in {module.name for module in pkgutil.iter_modules(path)}:

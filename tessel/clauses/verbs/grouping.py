@@ -16,6 +16,7 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike
     from tessel.clauses.resample import Empty
+    from tessel.expression.node import Expression
 
 __all__ = ["GroupedQuery", "GroupingVerbs", "ResampledQuery"]
 
@@ -48,14 +49,17 @@ class GroupingVerbs(Query):
     group_by = groupby
 
     def agg(
-        self: QueryType, by_column: Mapping[str, Any] | None = None, **outputs: Any
+        self: QueryType,
+        by_column: Mapping[str, Any] | Expression | None = None,
+        *more: Expression,
+        **outputs: Any,
     ) -> QueryType:
         """Aggregate all rows into one; the forms are those of ``groupby(...).agg``."""
         from tessel.clauses.aggregate_forms import read_outputs
         from tessel.clauses.aggregation import Aggregation
         from tessel.clauses.partition import Partition
 
-        found = read_outputs(by_column, outputs)
+        found = read_outputs(by_column, outputs, more)
         return self.then(Partition(()), Aggregation((), found.aggregates, results=found.results))
 
     def resample(
@@ -126,7 +130,8 @@ class GroupedQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | Expression | None = None,
+        *more: Expression,
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each group.
@@ -137,14 +142,14 @@ class GroupedQuery(Generic[QueryType]):
         an expression ``agg(notional=(col("price") * col("qty")).sum())`` or, as text,
         ``agg(notional="sum(price * qty)")``; computed with the results of several
         ``agg(spread=col("price").max() - col("price").min(), vwap="sum(price * qty) / sum(qty)")``;
-        of rows ``agg(rows="size")``. ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``,
-        ``bar_low`` and ``bar_close``.
+        of rows ``agg(rows="count")``; named as its column ``agg(col("price").mean())``.
+        ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``, ``bar_low`` and ``bar_close``.
         """
         from tessel.clauses.aggregate_forms import read_outputs
         from tessel.clauses.aggregation import Aggregation
         from tessel.clauses.partition import Partition
 
-        found = read_outputs(by_column, outputs)
+        found = read_outputs(by_column, outputs, more)
         partition = Partition(self.keys, self.drop_missing)
         aggregation = Aggregation(self.keys, found.aggregates, self.sort, found.results)
         return self.query.then(partition, aggregation)
@@ -167,14 +172,15 @@ class ResampledQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | Expression | None = None,
+        *more: Expression,
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
         from tessel.clauses.aggregate_forms import read_outputs
         from tessel.clauses.resample import Resample
 
-        found = read_outputs(by_column, outputs)
+        found = read_outputs(by_column, outputs, more)
         return self.query.then(
             Resample(
                 self.rule,
