@@ -1,0 +1,287 @@
+"""A library: what reads and writes single symbols, with staged rows and batches."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tessel.api import Store
+from tessel.compat.arcticdb.items import (
+    DataError,
+    DeleteRequest,
+    LibraryOptions,
+    OutputFormat,
+    ReadInfoRequest,
+    ReadRequest,
+    StagedDataFinalizeMethod,
+    StageResult,
+    SymbolDescription,
+    UpdatePayload,
+    VersionedItem,
+    WriteMetadataPayload,
+    WritePayload,
+)
+from tessel.compat.arcticdb.lazy import LazyDataFrameCollection
+from tessel.compat.arcticdb.query import QueryBuilder, group_key, join_kind, tessel_query
+from tessel.compat.arcticdb.reading import rows_as
+from tessel.compat.arcticdb.writing import Writes, kept_metadata
+from tessel.errors import InvalidInputError, PlanError, TesselError
+
+__all__ = ["Library"]
+
+Batch = list[VersionedItem | DataError]
+
+
+class Library(Writes):
+    """A collection of symbols: a Tessel store under ArcticDB's names."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        options: LibraryOptions,
+        output_format: OutputFormat | str = OutputFormat.PANDAS,
+    ) -> None:
+        super().__init__(store, name, options, output_format)
+        self._stages: dict[str, list[StageResult]] = {}
+
+    # --- staged rows ------------------------------------------------------------------------------
+
+    def stage(
+        self,
+        symbol: str,
+        data: Any,
+        validate_index: bool = True,
+        sort_on_index: bool = False,
+        sort_columns: list[str] | None = None,
+    ) -> StageResult:
+        """Write rows that nobody sees before they are finalized.
+
+        ``sort_on_index`` sorts them first; ``sort_columns`` are refused.
+        """
+        if sort_columns:
+            raise InvalidInputError(
+                f"stage({symbol!r}) sorts by the index alone, not by {sort_columns}",
+                hint="sort the rows before they are staged",
+            )
+        staged = self.store.stage(symbol, data, task_id=uuid.uuid4().hex, sort=sort_on_index)
+        found = StageResult(symbol, json.dumps(staged.to_json()))
+        self._stages.setdefault(symbol, []).append(found)
+        return found
+
+    def _staged(self, symbol: str, data: Any) -> VersionedItem:
+        self.stage(symbol, data)
+        return VersionedItem(symbol, self.name, None, self.store.version)
+
+    def finalize_staged_data(
+        self,
+        symbol: str,
+        mode: StagedDataFinalizeMethod | str | None = StagedDataFinalizeMethod.WRITE,
+        prune_previous_versions: bool = False,
+        metadata: Any = None,
+        validate_index: bool = True,
+        delete_staged_data_on_failure: bool = False,
+        stage_results: list[StageResult] | None = None,
+    ) -> VersionedItem:
+        """Make staged rows those of a symbol, or add them, in one commit.
+
+        Without ``stage_results`` all that were staged by this object.
+
+        Raises
+        ------
+        InvalidInputError
+            When nothing was staged.
+        UnsortedIndexError
+            When the times of two stages overlap.
+        """
+        return self._finalized(symbol, mode, metadata, stage_results, sort=False)
+
+    def sort_and_finalize_staged_data(
+        self,
+        symbol: str,
+        mode: StagedDataFinalizeMethod | str | None = StagedDataFinalizeMethod.WRITE,
+        prune_previous_versions: bool = False,
+        metadata: Any = None,
+        delete_staged_data_on_failure: bool = False,
+        stage_results: list[StageResult] | None = None,
+    ) -> VersionedItem:
+        """Make staged rows those of a symbol, or add them, in the order of time."""
+        return self._finalized(symbol, mode, metadata, stage_results, sort=True)
+
+    def _finalized(
+        self,
+        symbol: str,
+        mode: StagedDataFinalizeMethod | str | None,
+        metadata: Any,
+        results: list[StageResult] | None,
+        *,
+        sort: bool,
+    ) -> VersionedItem:
+        chosen = self._stages.get(symbol, []) if results is None else list(results)
+        if not chosen:
+            raise InvalidInputError(
+                f"no rows are staged for {symbol!r}",
+                hint="rows that another Library staged are finalized by stage_results=[...]",
+            )
+        name = str(getattr(mode, "name", mode or "write")).lower()
+        if name not in ("write", "append"):
+            raise InvalidInputError(f"mode={mode!r} is none", hint="write or append")
+        kept = kept_metadata(metadata)
+        self.store.finalize(
+            symbol,
+            [each.descriptor for each in chosen],
+            mode="append" if name == "append" else "write",
+            sort=sort,
+            create=True,
+            metadata=kept if name == "write" else None,
+        )
+        if name == "append" and kept is not None:
+            self.store.set_metadata(symbol, kept)
+        left = [each for each in self._stages.pop(symbol, []) if each not in chosen]
+        if left:
+            self._stages[symbol] = left
+        return self._written(symbol)
+
+    def get_staged_symbols(self) -> list[str]:
+        """Return the symbols for which this object has staged rows."""
+        return list(self._stages)
+
+    def delete_staged_data(self, symbol: str) -> None:
+        """Forget staged rows; ``gc`` collects them."""
+        self._stages.pop(symbol, None)
+
+    # --- batches ----------------------------------------------------------------------------------
+
+    def write_batch(self, payloads: list[WritePayload], **options: Any) -> Batch:
+        """Write several symbols, each in a commit of its own."""
+        _check_unique(payloads)
+        return _each(payloads, lambda p: self.write(p[0], p[1], p[2], index_column=p[3], **options))
+
+    def append_batch(self, append_payloads: list[WritePayload], **options: Any) -> Batch:
+        """Append to several symbols, each in a commit of its own."""
+        _check_unique(append_payloads)
+        return _each(
+            append_payloads, lambda p: self.append(p[0], p[1], p[2], index_column=p[3], **options)
+        )
+
+    def update_batch(self, update_payloads: list[UpdatePayload], **options: Any) -> Batch:
+        """Update several symbols, each in a commit of its own."""
+        _check_unique(update_payloads)
+        return _each(
+            update_payloads,
+            lambda p: self.update(p.symbol, p.data, p.metadata, date_range=p.date_range, **options),
+        )
+
+    def write_metadata_batch(self, payloads: list[WriteMetadataPayload], **options: Any) -> Batch:
+        """Replace the metadata of several symbols."""
+        _check_unique(payloads)
+        return _each(payloads, lambda p: self.write_metadata(p.symbol, p.metadata, **options))
+
+    def read_batch(
+        self,
+        symbols: list[str | ReadRequest],
+        query_builder: QueryBuilder | None = None,
+        output_format: OutputFormat | str | None = None,
+        lazy: bool = False,
+    ) -> Any:
+        """Read several symbols; what fails is a ``DataError`` in its place."""
+        requests = _requests(symbols, query_builder, output_format)
+        if lazy:
+            frames = [self.read(**each._asdict(), lazy=True) for each in requests]
+            return LazyDataFrameCollection(frames)
+        return _each(requests, lambda request: self.read(**request._asdict()))
+
+    def read_batch_and_join(
+        self,
+        symbols: list[str | ReadRequest],
+        query_builder: QueryBuilder,
+        output_format: OutputFormat | str | None = None,
+    ) -> VersionedItem:
+        """Read several symbols one after the other as one table; the query begins with concat.
+
+        Returns
+        -------
+        VersionedItem
+            Its ``symbol`` and ``version`` are those of the first.
+        """
+        requests = _requests(symbols, None, output_format)
+        join = join_kind(query_builder)
+        if join is None or not requests:
+            raise PlanError(
+                "read_batch_and_join takes symbols, and a query that begins with concat",
+                hint='QueryBuilder().concat("outer")',
+            )
+        parts = []
+        for request in requests:
+            at = self.store.view(request.symbol, as_of=self._as_of(request.symbol, request.as_of))
+            query = self._query(request, at)
+            parts.append(self.store.scan(request.symbol, as_of=at.version).then(*query.clauses))
+        first, *others = parts
+        whole = first.concat(*others, join=join) if others else first
+        result = whole.then(*tessel_query(query_builder).clauses).collect()
+        form = requests[0].output_format or self._output_format
+        # Rows of several symbols are in no order of time, so that Tessel names no index.
+        key = group_key(query_builder) or result.index or first.schema().index
+        view = self.store.view(requests[0].symbol, as_of=first.as_of)
+        return self._item(requests[0].symbol, view, rows_as(form, result, view, key))
+
+    def read_metadata_batch(self, symbols: list[str | ReadInfoRequest]) -> Batch:
+        """Read the metadata of several symbols."""
+        return _each(_infos(symbols), lambda each: self.read_metadata(*each))
+
+    def get_description_batch(
+        self, symbols: list[str | ReadInfoRequest]
+    ) -> list[SymbolDescription | DataError]:
+        """Describe several symbols."""
+        return _each(_infos(symbols), lambda each: self.get_description(*each))
+
+    def delete_batch(self, delete_requests: list[str | DeleteRequest]) -> list[DataError | None]:
+        """Delete several symbols."""
+        requests = [(r, None) if isinstance(r, str) else tuple(r) for r in delete_requests]
+        return _each(requests, lambda each: self.delete(*each))
+
+
+def _each(items: Iterable[Any], do: Callable[[Any], Any]) -> list[Any]:
+    """Do something for each item, which begins with its symbol; errors take their place."""
+    found = []
+    for item in items:
+        try:
+            found.append(do(item))
+        except TesselError as error:
+            found.append(DataError(item[0], error))
+    return found
+
+
+def _check_unique(payloads: Iterable[Any]) -> None:
+    twice = [name for name, times in Counter(each.symbol for each in payloads).items() if times > 1]
+    if twice:
+        raise InvalidInputError(
+            f"{twice[0]!r} is in the batch more than once", hint="put its rows together first"
+        )
+
+
+def _requests(
+    symbols: Iterable[str | ReadRequest],
+    query: QueryBuilder | None,
+    output_format: OutputFormat | str | None,
+) -> list[ReadRequest]:
+    requests = [ReadRequest(each) if isinstance(each, str) else each for each in symbols]
+    if query is not None and any(each.query_builder is not None for each in requests):
+        raise PlanError(
+            "a query for the batch goes with requests that have none",
+            hint="QueryBuilder().then(first).then(second) makes one of two",
+        )
+    return [
+        each._replace(
+            query_builder=query or each.query_builder,
+            output_format=each.output_format or output_format,
+        )
+        for each in requests
+    ]
+
+
+def _infos(symbols: Iterable[str | ReadInfoRequest]) -> list[ReadInfoRequest]:
+    return [ReadInfoRequest(each) if isinstance(each, str) else each for each in symbols]

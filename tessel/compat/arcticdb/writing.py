@@ -1,0 +1,212 @@
+"""What a library takes: rows and metadata, and what deletes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from tessel.compat.arcticdb.items import VersionedItem
+from tessel.compat.arcticdb.query import bounds
+from tessel.compat.arcticdb.reading import OTHER_METADATA, Reads, index_levels
+from tessel.errors import InvalidInputError, UnsupportedTypeError
+
+__all__ = ["Writes", "kept_metadata"]
+
+
+class Writes(Reads):
+    """The part of a library that writes. Each call is one commit."""
+
+    def write(
+        self,
+        symbol: str,
+        data: Any,
+        metadata: Any = None,
+        prune_previous_versions: bool = False,
+        staged: bool = False,
+        validate_index: bool = True,
+        index_column: bool = False,
+    ) -> VersionedItem:
+        """Write a table as a symbol, new or in place of what it was.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        data
+            A frame of pandas or Polars, a table of Arrow.
+        metadata
+            Plain JSON to keep with this version.
+        prune_previous_versions, validate_index
+            Taken, and without effect; see the package.
+        staged
+            Stage the rows instead, for ``finalize_staged_data``.
+        index_column
+            Whether the first column of a table is the time index.
+
+        Raises
+        ------
+        InvalidInputError
+            In one of its kinds, for what is no table; nothing is pickled.
+        """
+        if staged:
+            return self._staged(symbol, data)
+        index = _first_column(data) if index_column else None
+        kept = kept_metadata(metadata)
+        self.store.write(symbol, data, index=index, metadata=kept)
+        return self._written(symbol)
+
+    def write_pickle(self, symbol: str, data: Any, *_: Any, **__: Any) -> VersionedItem:
+        """Refuse to pickle an object, as files hold no pickles."""
+        raise UnsupportedTypeError(
+            f"write_pickle({symbol!r}): a {type(data).__name__} would be pickled, and is not",
+            hint="write a table, or keep plain JSON as metadata",
+        )
+
+    def append(
+        self,
+        symbol: str,
+        data: Any,
+        metadata: Any = None,
+        prune_previous_versions: bool = False,
+        validate_index: bool = True,
+        index_column: bool = False,
+    ) -> VersionedItem:
+        """Add rows at the end of a symbol, which is made where there is none."""
+        if not self.has_symbol(symbol):
+            return self.write(symbol, data, metadata, index_column=index_column)
+        rows, evolve = self._fitting(symbol, data)
+        return self._changed(symbol, metadata, lambda tx: tx.append(symbol, rows, evolve=evolve))
+
+    def update(
+        self,
+        symbol: str,
+        data: Any,
+        metadata: Any = None,
+        upsert: bool = False,
+        date_range: Any = None,
+        prune_previous_versions: bool = False,
+        index_column: bool = False,
+    ) -> VersionedItem:
+        """Replace the rows in a range of times, by default that of ``data``.
+
+        With ``upsert`` a symbol that does not exist is made.
+        """
+        if upsert and not self.has_symbol(symbol):
+            return self.write(symbol, data, metadata, index_column=index_column)
+        if not len(data) and date_range is None:
+            self.store.view(symbol)
+            return self._written(symbol)
+        within = None if date_range is None else bounds(date_range)
+        rows, evolve = self._fitting(symbol, data)
+        return self._changed(
+            symbol,
+            metadata,
+            lambda tx: tx.update(symbol, rows, date_range=within, evolve=evolve),
+        )
+
+    def write_metadata(
+        self, symbol: str, metadata: Any, prune_previous_versions: bool = False
+    ) -> VersionedItem:
+        """Replace the metadata of a symbol."""
+        self.store.set_metadata(symbol, kept_metadata(metadata) or {})
+        return self._written(symbol)
+
+    def _fitting(self, symbol: str, data: Any) -> tuple[Any, tuple[str, ...] | None]:
+        """Return rows with the columns that they lack, and how the symbol may change for them.
+
+        Without a dynamic schema both stay as they are. Missing values take any type.
+        """
+        if not self._options.dynamic_schema:
+            return data, None
+        view = self.store.view(symbol)
+        names = [name for name in view.schema.names if name not in index_levels(view)]
+        if hasattr(data, "assign"):
+            lacking = [name for name in names if name not in data.columns]
+            data = data.assign(**dict.fromkeys(lacking)) if lacking else data
+        elif isinstance(data, pa.Table):
+            for name in names:
+                if name not in data.column_names:
+                    data = data.append_column(name, pa.nulls(len(data)))
+        return data, ("add", "widen")
+
+    def _changed(
+        self, symbol: str, metadata: Any, change: Callable[[Any], object]
+    ) -> VersionedItem:
+        """Change rows, and with them the metadata, which are those of one version alone."""
+        kept = kept_metadata(metadata) or {}
+        with self.store.transaction() as transaction:
+            change(transaction)
+            if kept != self.store.view(symbol).metadata:
+                transaction.set_metadata(symbol, kept)
+        return self._written(symbol)
+
+    def _written(self, symbol: str) -> VersionedItem:
+        return self._item(symbol, self.store.view(symbol))
+
+    def _staged(self, symbol: str, data: Any) -> VersionedItem:
+        raise InvalidInputError("this library does not stage rows")
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    def delete(self, symbol: str, versions: Any = None) -> None:
+        """Delete a symbol, where there is one; earlier versions of the library keep it.
+
+        Raises
+        ------
+        InvalidInputError
+            For ``versions``: they go for all symbols together, by ``store.expire``.
+        """
+        if versions is not None:
+            raise InvalidInputError(
+                f"single versions of {symbol!r} are not deleted",
+                hint="library.store.expire(older_than=...) and gc() free what old versions hold",
+            )
+        if self.has_symbol(symbol):
+            self.store.delete(symbol)
+
+    def delete_data_in_range(self, symbol: str, date_range: Any, **_: Any) -> None:
+        """Delete the rows from one instant to another, both included."""
+        self.store.delete_rows(symbol, date_range=bounds(date_range))
+
+    def prune_previous_versions(self, symbol: str) -> None:
+        """Check that a symbol exists; versions go together, by ``store.expire`` and ``gc``."""
+        self.store.view(symbol)
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    def defragment_symbol_data(
+        self, symbol: str, segment_size: int | None = None, **_: Any
+    ) -> VersionedItem:
+        """Merge small segments into full ones."""
+        self.store.compact(symbol, target=segment_size)
+        return self._written(symbol)
+
+    def is_symbol_fragmented(self, symbol: str, segment_size: int | None = None) -> bool:
+        """Return whether ``defragment_symbol_data`` would rewrite rows."""
+        return self.store.compact(symbol, target=segment_size, dry_run=True).rows_rewritten > 0
+
+    def reload_symbol_list(self) -> None:
+        """Do nothing: the list of symbols is part of each version."""
+
+    compact_symbol_list = reload_symbol_list
+
+
+def _first_column(data: Any) -> str:
+    names = getattr(data, "column_names", None) or getattr(data, "columns", None)
+    if not names:
+        raise InvalidInputError(
+            f"index_column=True takes a table with columns, not a {type(data).__name__}",
+            hint="a frame of pandas brings its index along",
+        )
+    return str(names[0])
+
+
+def kept_metadata(metadata: Any) -> dict[str, Any] | None:
+    """Return metadata as a store keeps them: a mapping."""
+    if metadata is None:
+        return None
+    if isinstance(metadata, Mapping) and all(isinstance(key, str) for key in metadata):
+        return dict(metadata)
+    return {OTHER_METADATA: metadata}
