@@ -1,9 +1,10 @@
 """Several row slices in one task: small ones, and those that are reduced as they are stored.
 
-The pipeline enters here with the units of a first stage. Small neighbours, such as many
-appends leave, are read as one unit. A task that reduces makes a small table, whose states cost as
-much for one segment as for ten: so neighbours are joined until there are few tasks a worker. Few
-rows that are left of several units are read together, once it is known which of them are needed.
+The pipeline enters here with the units of a first stage, and so does Spark's driver. Small
+neighbours, such as many appends leave, are read as one unit. A task that reduces makes a small
+table, whose states cost as much for one segment as for ten: so neighbours are joined until there
+are few tasks a worker. Few rows that are left of several units are read together, once it is known
+which of them are needed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import DynamicFilter, Joins, has_capability
 from tessel.errors import TesselError
+from tessel.pipeline.plan import SourceUnits, Stage
 from tessel.store.manifest.batch import Batch
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "bytes_together",
     "joined_rows",
     "joins_slices",
+    "may_be_joined",
     "packs_of",
     "sink_of",
     "small_runs",
@@ -68,37 +71,37 @@ def bytes_together(live_bytes: int) -> int:
     return min(_BYTES_TOGETHER, live_bytes // _TOGETHER_IN_BUDGET)
 
 
-def small_runs(
-    rows: NDArray[np.int64],
-    nbytes: NDArray[np.int64],
-    follow: NDArray[np.bool_],
-    row_bytes: int,
-    live_bytes: int,
-) -> list[range]:
-    """Return all units in order: runs of small ones that are read as one unit, others alone.
+def may_be_joined(read: SourceUnits, stage: Stage) -> bool:
+    """Return whether units may be read as one, for all that a stage does with them."""
+    return stage.takes_any_slices and read.are_alone and len(read.units) > 1
+
+
+def small_runs(read: SourceUnits, live_bytes: int) -> NDArray[np.int64]:
+    """Return how units are cut into runs: of small ones that are read as one unit, others alone.
 
     The runs of a row of small units begin short and double, so that who has enough of the first
     rows has not caused much more to be read.
 
     Parameters
     ----------
-    rows, nbytes
-        Of each unit, int64, shape ``(units,)``; bytes as they are stored.
-    follow
-        Which units begin where the one before ends.
-    row_bytes
-        The fewest bytes of a row that has been read.
+    read
+        Units that :func:`may_be_joined`.
     live_bytes
         The byte budget.
+
+    Returns
+    -------
+    array
+        The first unit of each run, and behind the last run the number of units; int64.
     """
+    count = len(read.units)
     most_bytes = bytes_together(live_bytes)
-    nbytes = np.maximum(nbytes, rows * row_bytes)
+    rows, nbytes = read.rows, np.maximum(read.nbytes, read.rows * read.row_bytes)
     small = (rows <= FEW_ROWS) & (nbytes <= min(FEW_BYTES, most_bytes))
-    edges = np.flatnonzero(np.append(True, (small[1:] != small[:-1]) | ~follow[1:]))
-    stretches = itertools.pairwise([*edges.tolist(), len(rows)])
+    edges = np.flatnonzero(np.append(True, (small[1:] != small[:-1]) | ~read.follow[1:]))
     held_rows, held_bytes = (np.append(0, np.cumsum(each)) for each in (rows, nbytes))
-    found: list[range] = []
-    for begin, end in stretches if len(rows) else ():
+    found: list[NDArray[np.int64]] = []
+    for begin, end in itertools.pairwise([*edges.tolist(), count]):
         most = _FEWEST_SMALL
         while small[begin] and end - begin >= _FEWEST_SMALL:
             stop = min(
@@ -108,12 +111,12 @@ def small_runs(
                 int(np.searchsorted(held_bytes, held_bytes[begin] + most_bytes, "right")) - 1,
             )
             stop = max(stop, begin + 1)
-            found.append(range(begin, stop))
+            found.append(np.array([begin]))
             begin, most = stop, 2 * most
             if begin == end:
                 break
-        found += [range(unit, unit + 1) for unit in range(begin, end)]
-    return found
+        found.append(np.arange(begin, end))
+    return np.concatenate([*found, [count]])
 
 
 def sink_of(clauses: Sequence[Clause], is_sink: Callable[[Clause], bool]) -> int | None:

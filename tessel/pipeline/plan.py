@@ -78,6 +78,23 @@ class SourceUnits:
         return dict(sorted(counts.items()))
 
     @cached
+    def are_alone(self) -> bool:
+        """Whether no segment is wanted by two units."""
+        return len(np.unique(self.positions)) == len(self.positions)
+
+    @cached
+    def starts(self) -> NDArray[np.int64]:
+        """Where each unit begins in ``positions``, and the last ends; int64, ``(units + 1,)``."""
+        counts = np.fromiter(map(len, self.units), np.int64, len(self.units))
+        return np.append(0, np.cumsum(counts))
+
+    @cached
+    def positions(self) -> NDArray[np.int64]:
+        """The segments of all units by position in the index, unit by unit; int64."""
+        chained = itertools.chain.from_iterable(self.units)
+        return np.fromiter(chained, np.int64, int(self.starts[-1]))
+
+    @cached
     def rows(self) -> NDArray[np.int64]:
         """The rows of each unit, which has one row range; int64, shape ``(units,)``."""
         return self.index.row_end[self._first] - self.index.row_start[self._first]
@@ -85,14 +102,14 @@ class SourceUnits:
     @cached
     def nbytes(self) -> NDArray[np.int64]:
         """The stored bytes of each unit, int64, shape ``(units,)``."""
-        stored = self.index.bytes
-        return np.fromiter((stored[unit].sum() for unit in self.units), np.int64, len(self.units))
+        stored = np.append(0, np.cumsum(self.index.bytes[self.positions]))
+        return np.diff(stored[self.starts])
 
     @cached
     def follow(self) -> NDArray[np.bool_]:
         """Which units begin where the one before ends, shape ``(units,)``."""
         starts, ends = self.index.row_start[self._first], self.index.row_end[self._first]
-        return np.concatenate([[False], starts[1:] == ends[:-1]])
+        return np.append(False, starts[1:] == ends[:-1])
 
     @cached
     def row_bytes(self) -> int:
@@ -107,8 +124,8 @@ class SourceUnits:
         return SourceUnits(self.index, structure_by_row_slice(self.index).units, self.absorbed)
 
     @property
-    def _first(self) -> list[int]:
-        return [unit[0] for unit in self.units]
+    def _first(self) -> NDArray[np.int64]:
+        return self.positions[self.starts[:-1]]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tessel.pipeline.packing import (
     bytes_together,
     joined_rows,
     joins_slices,
+    may_be_joined,
     packs_of,
     sink_of,
     small_runs,
@@ -85,12 +86,12 @@ def scan_units(
     pool = pool.far() if loader.is_far and not stops_early else pool
     first = _Scan(loader, stage, bytes_together(live_bytes))
     ordinals = range(len(loader.source.units))
-    may_join = joins_units and stage.takes_any_slices and len(ordinals) > 1 and loader.are_alone
-    if not may_join:
+    read = loader.source.read
+    if not (joins_units and may_be_joined(read, stage)):
         yield from first.units(ordinals, pool, live_bytes, joins_units=False)
         return
-    read = loader.source.read
-    runs = small_runs(read.rows, read.nbytes, read.follow, read.row_bytes, live_bytes)
+    bounds = small_runs(read, live_bytes).tolist()
+    runs = itertools.starmap(range, itertools.pairwise(bounds))
     for is_small, group in itertools.groupby(runs, lambda run: len(run) > 1):
         own = list(group)
         if is_small:
@@ -150,26 +151,11 @@ class _Scan:
         return Task(run, self._bytes([ordinal]))
 
     def joined(self, run: range) -> Task[ProcessingUnit]:
-        """Return the task of small units, which are read as one.
-
-        Where that fails they are read and processed one by one, and the first of them that fails
-        says which rows of which segment it has.
-        """
-        loader = self.loader
+        """Return the task of small units, which are read as one."""
 
         def work() -> ProcessingUnit:
-            with loader.naming():
-                pieces = loader.joined(run)
-                if pieces is None:
-                    pieces = [piece for unit in run for piece in loader.whole(unit).pieces]
-                    return self._rest(ProcessingUnit(run.start, self.stage.schemas[0], pieces))
-                try:
-                    return self._rest(ProcessingUnit(run.start, self.stage.schemas[0], pieces))
-                except CancelledError:
-                    raise
-                except TesselError:
-                    self._one_by_one(run)
-                    raise
+            with self.loader.naming():
+                return self.loader.run_joined(run, self.stage)
 
         return Task(work, self._bytes(run))
 

@@ -23,13 +23,14 @@ from tessel.cancelling import check_cancelled
 from tessel.clauses.units.bound_unit import BoundUnit, bound_unit
 from tessel.clauses.units.pieces import load_piece, piece_of, place_of
 from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
-from tessel.errors import TesselError
-from tessel.pipeline.plan import SourcePlan
+from tessel.errors import CancelledError, TesselError
+from tessel.pipeline.plan import SourcePlan, Stage
+from tessel.pipeline.stage import run_clauses
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
-__all__ = ["SourceLoader", "read_joined", "read_together"]
+__all__ = ["SourceLoader", "read_together", "run_joined"]
 
 
 def read_together(
@@ -136,6 +137,50 @@ def read_joined(
     return found
 
 
+def run_joined(
+    stage: Stage,
+    units: Sequence[Sequence[PieceSource]],
+    segments: SegmentSource,
+    ordinal: int,
+    symbol: int = 0,
+) -> ProcessingUnit:
+    """Read small units as one, and run a stage on it.
+
+    Where that fails they are read and processed one by one, and the first of them that fails says
+    which rows of which segment it has.
+
+    Parameters
+    ----------
+    stage
+        What is run.
+    units
+        As of :func:`read_joined`.
+    segments
+        Reads them.
+    ordinal
+        Of the first unit.
+    symbol
+        Ordinal of the input.
+    """
+
+    def run(number: int, pieces: Sequence[Piece]) -> ProcessingUnit:
+        unit = ProcessingUnit(number, stage.schemas[0], pieces)
+        return run_clauses(stage.clauses, stage.schemas, unit)
+
+    pieces = read_joined(units, segments, symbol)
+    if pieces is None:
+        each_read = [load_piece(each, segments.load, symbol) for unit in units for each in unit]
+        return run(ordinal, each_read)
+    try:
+        return run(ordinal, pieces)
+    except CancelledError:
+        raise
+    except TesselError:
+        for number, unit in enumerate(units, ordinal):
+            run(number, [load_piece(each, segments.load, symbol) for each in unit])
+        raise
+
+
 class SourceLoader:
     """The entities of one source.
 
@@ -167,7 +212,7 @@ class SourceLoader:
     @property
     def are_alone(self) -> bool:
         """Whether no segment is wanted by two units."""
-        return not self._locks
+        return self._read.are_alone
 
     @property
     def is_far(self) -> bool:
@@ -201,13 +246,10 @@ class SourceLoader:
             return unit.select(first.schema.names)
         return BoundUnit(ordinal, first.schema, batches, self._symbol)
 
-    def joined(self, units: range) -> list[Piece] | None:
-        """Return small units as the pieces of one; None to read them one by one.
-
-        No other unit wants their segments.
-        """
+    def run_joined(self, units: range, stage: Stage) -> ProcessingUnit:
+        """Read small units, whose segments no other unit wants, as one, and run a stage on it."""
         pieces = [self._sources(self._read.units[unit]) for unit in units]
-        return read_joined(pieces, self._segments, self._symbol)
+        return run_joined(stage, pieces, self._segments, units.start, self._symbol)
 
     def whole(self, ordinal: int) -> ProcessingUnit:
         """Return a unit that was to be read with others, or of few rows, with all of its rows."""

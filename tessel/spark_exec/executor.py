@@ -204,15 +204,25 @@ class SparkExecutor:
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
-        walk = _Walk(address, runner, Barriers(jobs, self.slots, runner), plan.stages[-1])
+        barriers = Barriers(jobs, self.slots, runner)
+        walk = _Walk(address, runner, barriers, plan.stages[-1], joins_units=not classes)
         return runner, walk.flow(plan)
 
 
 class _Walk:
     """Walks a plan: where the units of each of its inputs and stages are."""
 
-    def __init__(self, address: str, runner: FlowRunner, barriers: Barriers, last: Stage) -> None:
+    def __init__(
+        self,
+        address: str,
+        runner: FlowRunner,
+        barriers: Barriers,
+        last: Stage,
+        *,
+        joins_units: bool,
+    ) -> None:
         self._last = last
+        self._joins_units = joins_units
         self._address = address
         self._runner = runner
         self._barriers = barriers
@@ -228,7 +238,7 @@ class _Walk:
             if first.is_read_apart:
                 flow = self._after(self._unprocessed(source, first), first, None)
             else:
-                flow = NarrowFlow.from_source(source, first, self._address)
+                flow = self._narrow(source, first)
         elif isinstance(first.clauses[0], Interleaves):
             flow = self._interleaved(plan, first)
         else:
@@ -296,7 +306,10 @@ class _Walk:
                 for position in unit:
                     units.setdefault((number, int(slices[position])), []).append(position)
             source = SourcePlan(source.view, SourceUnits(source.index, list(units.values())))
-        return NarrowFlow.from_source(source, None, self._address)
+        return self._narrow(source, None)
+
+    def _narrow(self, source: SourcePlan, first: Stage | None) -> NarrowFlow:
+        return NarrowFlow.from_source(source, first, self._address, joins_units=self._joins_units)
 
     def _side_by_side(self, plan: Plan) -> Flow:
         """Return the units of several inputs, one input after another."""

@@ -24,7 +24,9 @@ from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.lazy import dataclass
+from tessel.options import current
 from tessel.pipeline.carrying import Between
+from tessel.pipeline.packing import may_be_joined, small_runs
 from tessel.pipeline.plan import SourcePlan, Stage
 from tessel.spark_exec.blobs import PartFacts, encode
 from tessel.spark_exec.chains import (
@@ -128,16 +130,21 @@ class NarrowFlow:
     combined: str | None = None
 
     @classmethod
-    def from_source(cls, source: SourcePlan, first: Stage | None, address: str) -> NarrowFlow:
-        """Return the units of a symbol as planned, with its first stage unless that is None."""
+    def from_source(
+        cls, source: SourcePlan, first: Stage | None, address: str, *, joins_units: bool
+    ) -> NarrowFlow:
+        """Return the units of a symbol, with its first stage unless that is None.
+
+        Small units that follow one another are one where ``joins_units``, as on threads.
+        """
         count = len(source.units)
-        counts = np.fromiter(map(len, source.units), np.int64, count)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        chained = itertools.chain.from_iterable(source.units)
-        positions = np.fromiter(chained, np.int64, int(starts[-1]))
-        read = np.concatenate([[0], np.cumsum(source.index.bytes[positions])])
-        places = np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1)
-        units = UnitColumns(starts, positions, np.diff(read[starts]), (places,))
+        read, runs = source.read, np.arange(count + 1)
+        if joins_units and may_be_joined(read, first or Stage((), (source.schema,))):
+            runs = small_runs(read, current().live_bytes)
+        starts, positions = read.starts[runs], read.positions
+        stored = np.append(0, np.cumsum(source.index.bytes[positions]))
+        places = np.stack([np.zeros(len(runs) - 1, np.int64), runs[:-1]], axis=1)
+        units = UnitColumns(starts, positions, np.diff(stored[starts]), np.diff(runs), (places,))
         planned = np.bincount(positions, minlength=len(source.index))
         chain = chain_text(first) if first is not None and first.clauses else None
         return cls((Track(units, source, planned, chain),), (), address)

@@ -30,6 +30,7 @@ _BATCH_UNITS = 4096
 _TOLD: pa.Schema = pa.schema(
     [
         ("track", pa.int32()),
+        ("joined", pa.int64()),
         ("places", pa.list_(pa.int64())),
         ("cuts", pa.list_(pa.int64())),
         ("carries", pa.list_(pa.binary())),
@@ -51,6 +52,8 @@ class UnitColumns:
         The segments in the index of their source.
     bytes
         Estimated bytes to read.
+    joined
+        Of how many small units, read as one, each consists; 1 for a unit as it was planned.
     places
         Symbol and ordinal of each unit when it is read, then after each renumbering; int64, each of
         shape ``(units, 2)``.
@@ -63,6 +66,7 @@ class UnitColumns:
     starts: Integers
     positions: Integers
     bytes: Integers
+    joined: Integers
     places: tuple[Integers, ...]
     cuts: tuple[Integers, ...] = ()
     carries: tuple[NDArray[np.object_], ...] = ()
@@ -84,6 +88,7 @@ class UnitColumns:
             starts,
             self.positions[np.arange(starts[-1]) + shift],
             self.bytes[rows],
+            self.joined[rows],
             tuple(each[rows] for each in self.places),
             tuple(each[rows] for each in self.cuts),
             tuple(each[rows] for each in self.carries),
@@ -123,6 +128,7 @@ def told(parts: Iterable[tuple[int, SegmentIndex, Integers, UnitColumns]]) -> by
                 starts = pa.array(own.starts, pa.int32())
                 columns = [
                     pa.array(np.full(len(own), track, np.int32)),
+                    pa.array(own.joined),
                     _lists(own.places, len(own), pa.int64()),
                     _lists(own.cuts, len(own), pa.int64()),
                     _lists(own.carries, len(own), pa.binary()),
@@ -155,6 +161,7 @@ class ToldUnit:
     """
 
     track: int
+    joined: int
     places: Sequence[tuple[int, int]]
     cuts: Sequence[tuple[int, int]]
     carries: Sequence[tuple[bytes, bytes]]
@@ -183,13 +190,13 @@ def read_told(stream: pa.Buffer | bytes) -> Iterator[ToldUnit]:
                 batch.validate(full=True)
                 pieces = pieces_of(batch.column("pieces").flatten())
                 at = 0
-                for track, places, cuts, carries, planned in zip(
+                for track, joined, places, cuts, carries, planned in zip(
                     *(batch.column(name).to_pylist() for name in _TOLD.names[:-1]), strict=True
                 ):
                     own = pieces[at : at + len(planned)]
                     at += len(planned)
                     yield ToldUnit(
-                        track, _pairs(places), _pairs(cuts), _pairs(carries), planned, own
+                        track, joined, _pairs(places), _pairs(cuts), _pairs(carries), planned, own
                     )
     except (pa.ArrowException, OSError, TypeError) as error:
         raise PlanFormatError(f"what a task is told of its units is damaged ({error})") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from tessel.clauses.units.pieces import load_piece
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.plan import Stage
+from tessel.pipeline.source_loader import run_joined
 from tessel.pipeline.stage import run_bound, without_segments
 from tessel.spark_exec.chains import (
     CUT,
@@ -107,6 +110,11 @@ def _read(track: Mapping[str, Any], described: ToldUnit, plugins: bytes) -> Proc
             else chain_from_text(track["chain"], plugins)
         )
         sources, planned = described.pieces, described.planned
+        if described.joined > 1:
+            groups = itertools.groupby(sources, key=lambda each: each.row_start)
+            units = [list(group) for _, group in groups]
+            stage = Stage(chain.clauses, chain.schemas)
+            return run_joined(stage, units, segments, ordinal, symbol)
         if sources and all(count == 1 for count in planned):
             unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
         else:

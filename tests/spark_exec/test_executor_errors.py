@@ -45,8 +45,8 @@ MOST = 2**63 - 1
 RAISES_LATE = SubQuery("a", None, Q.then(RaiseAt((35,))).clauses)
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+@pytest.fixture(scope="module", params=[5, 1], ids=["some segments", "small ones read as one"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = open_store(str(tmp_path_factory.mktemp("errors") / "store"))
     table = pa.table(
         {
@@ -56,7 +56,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
             "big": pa.array([MOST if i in (23, 31) else i for i in range(40)], pa.int64()),
         }
     )
-    with options(segment_rows=5, segment_columns=2, fsync=False):
+    with options(segment_rows=request.param, segment_columns=2, fsync=False):
         store.write("a", table, index="t")
     return store
 

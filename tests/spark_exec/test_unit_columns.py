@@ -21,14 +21,14 @@ from tessel.spark_exec.wire import sequence
 UNITS = 9
 
 
-def _flow() -> NarrowFlow:
-    store = open_store("memory://unit-columns")
+def _flow(count: int = UNITS, *, joins_units: bool = True) -> NarrowFlow:
+    store = open_store(f"memory://unit-columns-{count}-{joins_units}")
     with options(segment_rows=4, segment_columns=1):
-        store.write("x", {"t": range(4 * UNITS), "v": [0.5] * 4 * UNITS}, index="t")
+        store.write("x", {"t": range(4 * count), "v": [0.5] * 4 * count}, index="t")
     plan = store.explain("x", QueryBuilder().filter("v > 0")).plan
     (source,) = plan.inputs
     assert isinstance(source, SourcePlan)
-    return NarrowFlow.from_source(source, None, "{}")
+    return NarrowFlow.from_source(source, None, "{}", joins_units=joins_units)
 
 
 FLOW = _flow()
@@ -49,6 +49,17 @@ def test_tasks_have_all_units_in_order(tasks: int) -> None:
         index.source(position) for position in range(len(index))
     ]
     assert {count for unit in units for count in unit.planned} == {1}
+
+
+def test_small_units_are_one_as_on_threads() -> None:
+    (units,) = _told(_flow(40), 1)
+    assert [(unit.places, unit.joined) for unit in units] == [([(0, 0)], 16), ([(0, 16)], 24)]
+    assert [piece.row_start for unit in units for piece in unit.pieces] == [
+        row for row in range(0, 160, 4) for _ in ("t", "v")
+    ]
+    (alone,) = _told(_flow(40, joins_units=False), 1)
+    assert {unit.joined for unit in alone} == {1}
+    assert len(alone) == 40
 
 
 def test_units_are_as_they_were_selected_numbered_and_cut() -> None:

@@ -28,7 +28,7 @@ from tessel.errors import NotAStoreError, SchemaMismatchError
 from tessel.lazy import dataclass
 from tessel.options import options as process_options
 from tessel.pipeline.executor import LocalExecutor
-from tessel.pipeline.plan import Plan, SourcePlan, Stage
+from tessel.pipeline.plan import Plan, SourcePlan, Stage, plugins_of
 from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.spark_exec.flows import NarrowFlow
 from tessel.spark_exec.source.options import ReadOptions
@@ -94,14 +94,18 @@ def made_reader(asked: ReadOptions, pin: Pin, declared: StructType) -> DataSourc
             hint='leave schema() out; the options "columns" and "query" choose and cast columns',
             symbol=asked.place.symbol,
         )
-    flow = narrow_flow(plan, json.dumps(address_of(repository.objects)))
+    address = json.dumps(address_of(repository.objects))
+    flow = narrow_flow(plan, address, joins_units=not plugins_of(plan))
     if flow is None:
         return _WholeReader(asked, pin, wire_schema(declared))
     return _UnitsReader(asked, pin, wire_schema(declared), flow)
 
 
-def narrow_flow(plan: Plan, address: str) -> NarrowFlow | None:
-    """Return the units of a plan that each task makes by itself; None where rows are exchanged."""
+def narrow_flow(plan: Plan, address: str, *, joins_units: bool) -> NarrowFlow | None:
+    """Return the units of a plan that each task makes by itself; None where rows are exchanged.
+
+    Small units may be one where ``joins_units``.
+    """
     first, *rest = plan.stages
     if plan.question is not None or any(isinstance(c, Broadcasts) for c in first.clauses):
         return None
@@ -109,9 +113,10 @@ def narrow_flow(plan: Plan, address: str) -> NarrowFlow | None:
     if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
         if first.is_read_apart:
             return None
-        flow = NarrowFlow.from_source(plan.inputs[0], first, address)
+        flow = NarrowFlow.from_source(plan.inputs[0], first, address, joins_units=joins_units)
     else:
-        flows = [narrow_flow(part, address) for part in plan.inputs if isinstance(part, Plan)]
+        inputs = [part for part in plan.inputs if isinstance(part, Plan)]
+        flows = [narrow_flow(part, address, joins_units=joins_units) for part in inputs]
         found = [flow for flow in flows if flow is not None]
         if len(found) < len(flows) or not needs_no_exchange(first):
             return None
