@@ -1,10 +1,12 @@
 """Measure what the driver of a Spark job spends: ``python -m benchmarks.driver``.
 
-    python -m benchmarks.driver                    # 10⁵ and 10⁶ segments, and many partial states
+    python -m benchmarks.driver                    # 10⁵ and 10⁶ segments, many keys and states
     python -m benchmarks.driver --smoke            # little of it, answers only
 
 * plans: processor time and anonymous memory of this process from the query to the job, and the
   bytes of the functions that go to every task; real manifests of segments that nobody can read;
+* carries: processor time and anonymous memory of this process, processor time of all processes, and
+  bytes that go to tasks, for windows along many keys: combined in this process, and in tasks;
 * partials: processor time of this process for a few groups over many segments, beside the same on
   threads. Answers are compared first.
 
@@ -15,17 +17,20 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import tempfile
 import time
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 import tessel as ts
 from benchmarks.commits.simulated import simulate
-from benchmarks.measure import PeakMemory, processor_seconds
+from benchmarks.measure import PeakMemory, processor_milliseconds, processor_seconds
 from tessel.spark_exec import SparkExecutor, spark_session
+from tessel.spark_exec import executor as executor_module
 from tessel.spark_exec.jobs import Jobs
 from tessel.testing.parity import assert_same
 
@@ -70,6 +75,70 @@ def plans(segments: int) -> dict[str, object]:
     }
 
 
+def carries(rows: int, units: int, keys: int) -> list[dict[str, object]]:
+    """Return what windows along so many keys cost here; answers are those of threads."""
+    from pyspark.cloudpickle import dumps
+
+    closures: list[int] = []
+    sent: list[int] = []
+
+    class Noting(Jobs):
+        def mapped(self, frame, task, *schema):  # type: ignore[no-untyped-def]
+            closures.append(len(dumps(task)))
+            return super().mapped(frame, task, *schema)
+
+        def sent(self, table):  # type: ignore[no-untyped-def]
+            sent.append(table.nbytes)
+            return super().sent(table)
+
+    class InTasks(SparkExecutor):
+        gathered_bytes = 0
+
+    windows = {
+        "rolling": Q.rolling(5, by="k").agg(a="mean(v)"),
+        "ewm": Q.ewm(alpha=0.5, by="k").agg(a="mean(v)"),
+        "cum_sum": Q.cum_sum({"a": "v"}, by="k"),
+        "linear fill": Q.fill({"a": "v"}, "linear", by="k"),
+    }
+    random = np.random.default_rng(0)
+    table = pa.table(
+        {"t": np.arange(rows), "k": random.integers(0, keys, rows), "v": random.normal(size=rows)}
+    )
+    lines: list[dict[str, object]] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(executor_module, "Jobs", Noting),
+    ):
+        store = ts.open(folder)
+        with ts.options(segment_rows=rows // units, fsync=False):
+            store.write("x", table, index="t")
+        for (name, window), kind in itertools.product(windows.items(), (SparkExecutor, InTasks)):
+            query = window.agg(s="sum(a)", n="size")
+            executor = kind(spark_session())
+            assert_same(
+                store.read("x", query=query).to_arrow(),
+                store.read("x", query=query, executor=executor).to_arrow(),
+            )
+            closures.clear()
+            sent.clear()
+            began, all_began = time.process_time(), processor_milliseconds()
+            with PeakMemory() as memory:
+                before = memory.peak or 0
+                store.read("x", query=query, executor=executor).to_arrow()
+            lines.append(
+                {
+                    "window": name,
+                    "in": "driver" if kind is SparkExecutor else "tasks",
+                    "driver_s": round(time.process_time() - began, 2),
+                    "all_s": round((processor_milliseconds() - all_began) / 1e3, 2),
+                    "closure": max(closures),
+                    "sent": sum(sent),
+                    "memory": (memory.peak or 0) - before,
+                }
+            )
+    return lines
+
+
 def partials(segments: int, repeats: int) -> dict[str, object]:
     """Return what seven groups over so many small segments cost here, on Spark and on threads."""
     executor = SparkExecutor(spark_session())
@@ -106,9 +175,18 @@ def main() -> None:
             f"{line['memory'] // 1_000_000:>6}",  # type: ignore[operator]
             "" if line["reached"] else "missed",
         )
+    carried = carries(*((400, 4, 50) if given.smoke else (1_000_000, 40, 100_000)))
+    print(
+        f"{'carries':>12}{'in':>8}{'driver s':>10}{'all s':>8}{'closure':>9}{'sent':>12}{'MB':>6}"
+    )
+    for each in carried:
+        print(
+            "{window:>12}{in:>8}{driver_s:>10}{all_s:>8}{closure:>9,}{sent:>12,}".format(**each)
+            + f"{each['memory'] // 1_000_000:>6}"  # type: ignore[operator]
+        )
     grouped = partials(small, repeats)
     print("{segments:,} partials: {spark_s} s, on threads {threads_s} s".format(**grouped))
-    print(json.dumps({"plans": planned, "partials": grouped}))
+    print(json.dumps({"plans": planned, "carries": carried, "partials": grouped}))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Broadcasts",
     "Carries",
+    "CarriesByKey",
     "Combines",
     "Consumes",
     "DynamicFilter",
@@ -200,6 +201,19 @@ class Carries(Protocol):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Turn a unit into another, knowing the carries of all before and of enough after. Pure."""
+
+
+@runtime_checkable
+class CarriesByKey(Protocol):
+    """A clause that carries, to the rows of a key nothing but of rows of the same key.
+
+    Its carry has a row a key, which is combined with those of the same key alone. Without it, what
+    is carried on Spark goes whole to each unit, and is combined in one process.
+    """
+
+    @property
+    def carry_keys(self) -> tuple[str, ...]:
+        """The columns of the carry that hold the key; none where all rows are of one."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from tessel.clauses.along_rows.carried_lists import list_bounds, list_values, li
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
     Codes,
+    key_columns,
     key_fields,
     keyed_carries,
     keyed_rows,
@@ -194,6 +195,11 @@ class Ewm(AggregatingClause):
         return dataclasses.replace(self, aggregates=kept) if kept else None
 
     # --- what is carried --------------------------------------------------------------------------
+
+    @property
+    def carry_keys(self) -> tuple[str, ...]:
+        """Return the columns of the carry that hold the keys."""
+        return key_columns(self.by)
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return keys, and lists: of the values of rows, or of the state after all of them."""

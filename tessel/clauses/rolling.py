@@ -13,6 +13,7 @@ from tessel.arrays import empty_table
 from tessel.cached import cached
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
+from tessel.clauses.along_rows.key_order import key_columns
 from tessel.clauses.along_rows.neighbours import Reach, TimeReach
 from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
@@ -135,6 +136,11 @@ class Rolling(AggregatingClause):
         return dataclasses.replace(self, aggregates=kept) if kept else None
 
     # --- what is carried --------------------------------------------------------------------------
+
+    @property
+    def carry_keys(self) -> tuple[str, ...]:
+        """Return the columns of the carry that hold the keys."""
+        return key_columns(self.by)
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return keys, times where windows are of time, and the columns that are read."""

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Carry
+from tessel.clauses.capabilities import CarriesByKey
+from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.spill.spool import AsideUnit
 from tessel.clauses.spill.workspace import Workspace
@@ -32,7 +37,7 @@ from tessel.pipeline.stage import (
     summarise,
 )
 
-__all__ = ["Between", "carried_units", "carries_between"]
+__all__ = ["Between", "carried_units", "carries_between", "of_own_keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,31 @@ def _held_back(
             yield first(after)
     while waiting:
         yield first(ahead.total())
+
+
+def of_own_keys(stage: Stage, summary: pa.Table, between: Between) -> Between:
+    """Return of what lies around a unit that of the keys that it has, if a key has its own.
+
+    All that units are told together is then no more than their summaries, where with every key
+    each unit would be told of all keys before it.
+    """
+    clause = stage.clauses[0]
+    if not isinstance(clause, CarriesByKey) or not clause.carry_keys:
+        return between
+    before, after = (
+        carry.filter(arrow_array(_has_key(clause.carry_keys, summary, carry)))
+        for carry in (between.before, between.after)
+    )
+    return Between(before, after)
+
+
+def _has_key(names: Sequence[str], summary: pa.Table, carry: pa.Table) -> NDArray[np.bool_]:
+    """Return which rows of a carry have a key that a summary has."""
+    both = pa.concat_tables([summary.select(names), carry.select(names)])
+    codes = group_codes(both.columns, drop_missing=False).codes
+    own = np.zeros(len(codes), np.bool_)
+    own[codes[: summary.num_rows]] = True
+    return own[codes[summary.num_rows :]]
 
 
 class _RunningFold:

@@ -17,25 +17,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Carry, Clause, Structure
-from tessel.clauses.capabilities import Combines, Limits
+from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.partition import Partition
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
-from tessel.pipeline.carrying import Between, carries_between
 from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
+from tessel.spark_exec.carries import WITHHELD_ROWS, CarryScan, few_task
 from tessel.spark_exec.chains import Given
+from tessel.spark_exec.errors_wire import ERROR_ROWS, error_of, error_row
 from tessel.spark_exec.flows import (
+    Carries,
     DriverFlow,
     Flow,
     FrameFlow,
@@ -44,12 +44,12 @@ from tessel.spark_exec.flows import (
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import sent_parts, unit_of_rows
+from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.placement import most_rows_in_rounds
 from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
 from tessel.spark_exec.tasks import MARKER_ROWS, facts_task, route_task
 from tessel.spark_exec.unions import placed_one_after_another
-from tessel.spark_exec.wire import WireRow, sequence
+from tessel.spark_exec.wire import CARRY_ROWS, WireRow, sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,8 +59,6 @@ __all__ = ["Barriers"]
 
 _LEAST_BYTES_IN_ROUNDS = 256 * 1024 * 1024
 """Less is not read in two jobs to find out what the second should do."""
-_MOST_GATHERED_BYTES = 64 * 1024 * 1024
-"""The driver merges partial states of at most so many bytes from behind the first tasks."""
 
 
 class Barriers:
@@ -74,12 +72,15 @@ class Barriers:
         Tasks that run at a time.
     runner
         Runs what has to be known before units can be grouped.
+    gathered_bytes
+        Partial states and summaries are brought to the driver up to so many bytes.
     """
 
-    def __init__(self, jobs: Jobs, slots: int, runner: FlowRunner) -> None:
+    def __init__(self, jobs: Jobs, slots: int, runner: FlowRunner, gathered_bytes: int) -> None:
         self._jobs = jobs
         self._slots = slots
         self._runner = runner
+        self._gathered_bytes = gathered_bytes
 
     def after(
         self,
@@ -105,11 +106,14 @@ class Barriers:
         here = here or stage
         if isinstance(flow, DriverFlow):
             return DriverFlow(run_stages([here], flow.units))
-        if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.count):
-            return self._carried(flow, stage, here)
+        is_empty = isinstance(flow, NarrowFlow) and not flow.count
+        if stage.carries is Carry.END and not is_empty:
+            return self._finished(flow, stage, here)
+        if stage.carries is not None and not is_empty:
+            return self._carried(flow, stage)
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return flow.then(stage, given)
-        if isinstance(flow, NarrowFlow) and not flow.count:
+        if is_empty:
             return DriverFlow(run_stages([here], iter(())))
         clause = stage.clauses[0]
         if clause.structure.reduced:
@@ -145,41 +149,81 @@ class Barriers:
             flow = flow.between(stop, flow.count)
             size = size * others // self._slots
             buckets = max(self._slots, size // PARTITION_BYTES)
-            parted = clause.parted(buckets) if size > _MOST_GATHERED_BYTES else None
+            parted = clause.parted(buckets) if size > self._gathered_bytes else None
             if parted is not None:
                 frame = self._runner.frame(flow.for_merging(stage, parted))
-                grouped = FrameFlow(self._jobs.grouped(frame, buckets)).combined(stage)
-                yield from self._runner.units(grouped)
+                grouped = FrameFlow(self._jobs.grouped(frame, buckets), partitions=buckets)
+                yield from self._runner.units(grouped.combined(stage))
                 return
         yield from self._runner.units(flow.for_merging(stage))
 
-    def _carried(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
-        """Summarise all units, then let each be processed with what lies around it."""
-        flow = self._runner.kept(flow)
-        summaries = self._runner.ordered(
-            self._runner.frame(flow.summarised(stage)), barriers_of(flow)
-        )
-        kinds = self._runner.kinds
-        tables = ((place, unit_of_rows(place, rows, kinds).table) for place, rows in summaries)
-        if stage.carries is Carry.END:
-            return self._finished(flow, stage, here, dict(tables))
-        betweens: dict[int, Between] = {}
-        try:
-            betweens.update(carries_between(stage, tables))
-        except TesselError as error:
-            # Units that went on before it, on threads, may have an error that comes first.
-            before = self._runner.units(flow.carried(stage, betweens))
-            return DriverFlow(itertools.chain(before, raising_units(error)))
-        return flow.carried(stage, betweens)
+    def _carried(self, flow: TaskFlow, stage: Stage) -> Flow:
+        """Summarise all units, then let each be processed with what lies around it.
 
-    def _finished(
-        self, flow: TaskFlow, stage: Stage, here: Stage, summaries: Mapping[int, pa.Table]
-    ) -> Flow:
+        Summaries of few bytes are combined here, others in tasks, by key.
+        """
+        if not isinstance(flow, NarrowFlow):
+            flow = self._runner.by_unit(flow)
+        tasks = self._runner.tasks(flow)
+        summaries = self._jobs.kept(self._runner.frame(flow.summarised(stage)))
+        few = self._jobs.mapped(summaries, few_task(self._gathered_bytes // tasks))
+        found = self._runner.rows(few, barriers_of(flow))
+        failed = min(
+            (row for row in found if row.rows == ERROR_ROWS), key=lambda row: row.seq, default=None
+        )
+        carries: Carries
+        if any(row.rows == WITHHELD_ROWS for row in found):
+            carries, failed = self._carries_by_key(summaries, stage, failed, tasks)
+        else:
+            carries, failed = self._carries_here(found, stage, failed)
+        if failed is None:
+            return self._runner.carried(flow, stage, carries)
+        # Units that went on before it, on threads, may have an error that comes first.
+        before = self._runner.carried(self._runner.before(flow, failed.seq), stage, carries)
+        return DriverFlow(
+            itertools.chain(self._runner.units(before), raising_units(error_of(failed)))
+        )
+
+    def _carries_here(
+        self, found: Sequence[WireRow], stage: Stage, failed: WireRow | None
+    ) -> tuple[Carries, WireRow | None]:
+        """Return what lies around units, and the error at the first of which that is unknown."""
+        kinds = self._runner.kinds
+        known = (row for row in found if failed is None or row.seq < failed.seq)
+        tables = ((at, unit_of_rows(at, rows, kinds).table) for at, rows in rows_by_unit(known))
+        scan = CarryScan(stage, tables, failed)
+        rows: list[WireRow] = []
+        try:
+            rows.extend(scan.rows())
+        except TesselError as error:
+            failed = error_row(error, seq=scan.next)
+        return rows, failed
+
+    def _carries_by_key(
+        self, summaries: DataFrame, stage: Stage, failed: WireRow | None, buckets: int
+    ) -> tuple[Carries, WireRow | None]:
+        """Return the same, for summaries that are combined in tasks."""
+        clause = stage.clauses[0]
+        keys = clause.carry_keys if isinstance(clause, CarriesByKey) else ()
+        buckets = buckets if keys else 1
+        if failed is not None:
+            summaries = self._jobs.between(summaries, 0, failed.seq)
+        parts = self._jobs.grouped(self._runner.split(summaries, keys, buckets), buckets)
+        carries = self._jobs.kept(self._runner.scanned(parts, stage, failed))
+        errors = self._jobs.rows(self._jobs.of_kind(carries, ERROR_ROWS))
+        failed = min(errors, key=lambda row: row.seq, default=failed)
+        return self._jobs.of_kind(carries, CARRY_ROWS), failed
+
+    def _finished(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
         """Let the rows of all units pass, and put behind them those that their carry makes."""
+        flow = self._runner.kept(flow)
+        frame = self._runner.frame(flow.summarised(stage))
+        summaries = dict(self._runner.ordered(frame, barriers_of(flow)))
         passed = flow.then(stage)
         try:
             carry = nothing_carried(stage)
-            for summary in summaries.values():
+            for place, rows in summaries.items():
+                summary = unit_of_rows(place, rows, self._runner.kinds).table
                 carry = combine_carries(stage, carry, summary)
             tail = self._runner.sent(finish_units(here, carry))
         except TesselError as error:  # raised when its turn has come
@@ -193,7 +237,8 @@ class Barriers:
             last.buckets if isinstance(last, Partition | HashJoin | HashAsof) else self._slots
         )
         frame = self._jobs.grouped(self._runner.frame(flow), partitions)
-        return FrameFlow(frame, barriers=barriers_of(flow) + 1).then(stage)
+        made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
+        return made.then(stage)
 
     def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and flow.seqs.tolist() == [0]:
@@ -236,7 +281,10 @@ class Barriers:
         by_bytes = sum(part.bytes for part in parts) // PARTITION_BYTES
         partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
         grouped = self._jobs.grouped(routed, partitions)
-        return FrameFlow(grouped, planned=planned, barriers=barriers_of(flow) + 1).then(stage)
+        made = FrameFlow(
+            grouped, partitions=partitions, planned=planned, barriers=barriers_of(flow) + 1
+        )
+        return made.then(stage)
 
     def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage, *, is_last: bool) -> Flow:
         demand = clause.demand()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -18,10 +19,18 @@ from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.pipeline.carrying import Between
 from tessel.pipeline.plan import Stage
-from tessel.pipeline.stage import bound_stage, run_between, run_clauses, summarise
-from tessel.spark_exec.blobs import PartFacts, decode, encode
+from tessel.pipeline.stage import (
+    bound_stage,
+    nothing_carried,
+    run_between,
+    run_clauses,
+    summarise,
+)
+from tessel.spark_exec.blobs import PartFacts, damaged_part, decode, encode
 from tessel.spark_exec.plugins import load_plugins
+from tessel.spark_exec.wire import CARRY_ROWS, WireRow
 
 __all__ = [
     "CARRY",
@@ -30,7 +39,6 @@ __all__ = [
     "RENUMBER",
     "SUMMARY",
     "CarriedStep",
-    "Carries",
     "Chain",
     "CombineStep",
     "Given",
@@ -39,6 +47,7 @@ __all__ = [
     "ReduceStep",
     "Step",
     "SummaryStep",
+    "carry_row",
     "chain_from_text",
     "chain_to_json",
     "given_tables",
@@ -55,8 +64,34 @@ Step = int | Literal["cut", "renumber", "summary", "carry"]
 Of a chain whose first clause carries, ``summary`` before its number takes the summary of the unit
 in place of the unit; ``carry`` runs it with what was carried to the unit.
 """
-Carries = tuple[bytes, bytes]
-"""What lies before and after a unit, as blobs."""
+_LENGTH = struct.Struct("<Q")
+
+
+def carry_row(place: int, between: Between) -> WireRow:
+    """Return what lies around the unit of a ``seq`` as a wire row: two parts, the first's length.
+
+    A unit may get several, each of other keys.
+    """
+    before, after = (
+        encode(carry, PartFacts(RowRange(0, carry.num_rows)))
+        for carry in (between.before, between.after)
+    )
+    return WireRow(0, place, CARRY_ROWS, _LENGTH.pack(len(before)) + before + after)
+
+
+def _between(stage: Stage, blobs: Sequence[bytes]) -> Between:
+    """Return what lies around a unit from what wire rows brought to it; nothing without any."""
+    nothing = nothing_carried(stage)
+    if not blobs:
+        return Between(nothing, nothing)
+    before, after = [], []
+    for blob in blobs:
+        if len(blob) < _LENGTH.size:
+            raise damaged_part(f"it has {len(blob)} bytes")
+        stop = _LENGTH.size + _LENGTH.unpack_from(blob)[0]
+        before.append(decode(blob[_LENGTH.size : stop]).table)
+        after.append(decode(blob[stop:]).table)
+    return Between(pa.concat_tables(before), pa.concat_tables(after))
 
 
 @dataclass(frozen=True)
@@ -68,10 +103,9 @@ class SummaryStep:
 
 @dataclass(frozen=True)
 class CarriedStep:
-    """Run a chain (as JSON) whose first clause carries, given what is carried, by ``seq``."""
+    """Run a chain (as JSON) whose first clause carries, with what was carried to the unit."""
 
     chain: str
-    carries: Mapping[int, Carries]
 
 
 @dataclass(frozen=True)
@@ -138,10 +172,11 @@ class Chain:
         """Return the summary of a unit in its place, for a chain whose first clause carries."""
         return unit.replace(summarise(Stage(self.clauses, self.schemas), unit))
 
-    def run_carried(self, unit: ProcessingUnit, carries: Carries) -> ProcessingUnit:
-        """Run the clauses, of which the first carries, on a unit with what is carried to it."""
-        before, after = (decode(blob).table for blob in carries)
-        return run_between(Stage(self.clauses, self.schemas), unit, before, after)
+    def run_carried(self, unit: ProcessingUnit, blobs: Sequence[bytes]) -> ProcessingUnit:
+        """Run the clauses, of which the first carries, with what wire rows brought to the unit."""
+        stage = Stage(self.clauses, self.schemas)
+        between = _between(stage, blobs)
+        return run_between(stage, unit, between.before, between.after)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ __all__ = [
     "ERROR_ROWS",
     "WorkerError",
     "as_tessel_error",
+    "error_of",
     "error_row",
     "from_driver_exception",
     "may_pass",
@@ -114,8 +115,13 @@ def raise_error_rows(rows: Iterable[WireRow]) -> list[WireRow]:
     taken = list(rows)
     failures = [row for row in taken if row.rows == ERROR_ROWS]
     if failures:
-        raise _from_payload(min(failures, key=lambda row: row.seq).blob)
+        raise error_of(min(failures, key=lambda row: row.seq))
     return taken
+
+
+def error_of(row: WireRow) -> TesselError:
+    """Return the error of an error row."""
+    return _from_payload(row.blob)
 
 
 def from_driver_exception(error: BaseException) -> TesselError:

@@ -80,8 +80,8 @@ class SparkExecutor:
 
     name = "spark"
     gathered_bytes = PARTITION_BYTES
-    """States of groups that hold all values are brought to the driver up to so many bytes; more of
-    them go through a shuffle."""
+    """States of groups, and summaries of units, are brought to the driver up to so many bytes; more
+    of them go through a shuffle."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class SparkExecutor:
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
-        barriers = Barriers(jobs, self.slots, runner)
+        barriers = Barriers(jobs, self.slots, runner, self.gathered_bytes)
         walk = _Walk(address, runner, barriers, plan.stages[-1], joins_units=not classes)
         return runner, walk.flow(plan)
 

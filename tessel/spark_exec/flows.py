@@ -14,21 +14,18 @@ import dataclasses
 import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import RowRange
 from tessel.lazy import dataclass
 from tessel.options import current
-from tessel.pipeline.carrying import Between
 from tessel.pipeline.packing import may_be_joined, small_runs
 from tessel.pipeline.plan import SourcePlan, Stage
-from tessel.spark_exec.blobs import PartFacts, encode
 from tessel.spark_exec.chains import (
     CARRY,
     CUT,
@@ -47,11 +44,13 @@ from tessel.spark_exec.chains import (
     chain_to_json,
 )
 from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
+from tessel.spark_exec.wire import WireRow, sequences
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = [
+    "Carries",
     "DriverFlow",
     "Flow",
     "FrameFlow",
@@ -60,7 +59,11 @@ __all__ = [
     "Track",
     "UnionFlow",
     "barriers_of",
+    "chain_text",
 ]
+
+Carries: TypeAlias = "list[WireRow] | DataFrame"
+"""Wire rows of what lies around units: in this process where they are few, else in tasks."""
 
 _LEAST_UNIT_BYTES = 4096
 """Every unit costs something, so that units of few bytes are spread over tasks as well."""
@@ -121,6 +124,8 @@ class NarrowFlow:
     combined
         The chain, as JSON, of a clause that combines the units of a task, and of what runs on these
         then; None where they stay.
+    carries
+        Wire rows of what is carried to units, by the number of the chain that it is carried for.
     """
 
     tracks: tuple[Track, ...]
@@ -128,6 +133,7 @@ class NarrowFlow:
     address: str
     given: Given = NOTHING_GIVEN
     combined: str | None = None
+    carries: Mapping[int, Carries] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_source(
@@ -174,17 +180,24 @@ class NarrowFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
         return self._with_stage(stage, (SUMMARY,))
 
-    def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> NarrowFlow:
-        """Return the flow, with a stage that carries, of the units whose surroundings are known."""
-        blobs = np.empty((len(betweens), 2), np.object_)
-        for at, between in enumerate(betweens.values()):
-            blobs[at] = _as_blobs(between)
+    def carried(self, stage: Stage, carries: Carries) -> NarrowFlow:
+        """Return the flow, with a stage that carries, of units that wire rows bring theirs to."""
+        more = {**self.carries, len(self.chains): carries}
+        return dataclasses.replace(self._with_stage(stage, (CARRY,)), carries=more)
 
-        def carried(units: UnitColumns) -> UnitColumns:
-            known, at = units.of_seqs(betweens)
-            return dataclasses.replace(known, carries=(*known.carries, blobs[at]))
-
-        return self._with_units(carried)._with_stage(stage, (CARRY,))
+    def carried_units(self, chain: int) -> tuple[Integers, Integers]:
+        """Return which units a chain carries to, and the ``seq`` that they have then."""
+        positions, seqs = [], []
+        start = 0
+        for track in self.tracks:
+            stop = start + len(track.units)
+            if chain in track.steps:
+                before = track.steps[: track.steps.index(chain)]
+                places = track.units.places[before.count(RENUMBER)]
+                positions.append(np.arange(start, stop))
+                seqs.append(sequences(*places.T))
+            start = stop
+        return np.concatenate(positions), np.concatenate(seqs)
 
     def placed(self, places: Places) -> NarrowFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
@@ -235,6 +248,7 @@ class NarrowFlow:
         """Return the units of several flows, one flow after another, numbered anew."""
         tracks: list[Track] = []
         chains: list[str] = []
+        carries: dict[int, Carries] = {}
         number = 0
         for symbol, flow in enumerate(flows):
             for each in flow.tracks:
@@ -249,9 +263,11 @@ class NarrowFlow:
                 tracks.append(
                     dataclasses.replace(each, units=each.units.placed(places), steps=steps)
                 )
+            carries |= {chain + len(chains): rows for chain, rows in flow.carries.items()}
             chains += flow.chains
         given = functools.reduce(Given.__or__, (flow.given for flow in flows))
-        return NarrowFlow(tuple(tracks), tuple(chains), flows[0].address, given)
+        address = flows[0].address
+        return NarrowFlow(tuple(tracks), tuple(chains), address, given, carries=carries)
 
     def runs(self, count: int) -> list[tuple[int, int]]:
         """Return at most ``count`` runs ``[start, stop)`` of units, of about as many bytes each.
@@ -271,14 +287,14 @@ class NarrowFlow:
         tracks = [track.to_json(self.address) for track in self.tracks]
         return json.dumps({"tracks": tracks, "chains": self.chains}, separators=(",", ":"))
 
-    def described(self, count: int) -> list[bytes]:
-        """Return what each of at most ``count`` tasks is told of its units; see :meth:`runs`."""
+    def described(self, runs: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Return what the tasks of some runs of units are told of them."""
         return [
             told(
                 (number, track.source.index, track.planned, track.units)
                 for number, track in enumerate(self.between(*run).tracks)
             )
-            for run in self.runs(count)
+            for run in runs
         ]
 
     def _with_stage(
@@ -311,6 +327,8 @@ class FrameFlow:
         Wire rows; ``bucket`` is the number of the unit.
     steps
         What runs on each unit.
+    partitions
+        Of the frame.
     planned
         ``(unit, seq)`` of a part that several units fetch to how many they are.
     everything
@@ -323,6 +341,7 @@ class FrameFlow:
 
     frame: DataFrame
     steps: tuple[ReduceStep, ...] = ()
+    partitions: int = 1
     planned: Mapping[tuple[int, int], int] = dataclasses.field(default_factory=dict)
     everything: bool = False
     barriers: int = 1
@@ -340,10 +359,9 @@ class FrameFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
         return self._with_step(SummaryStep(chain_text(stage)))
 
-    def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> FrameFlow:
-        """Return the flow, with a stage that carries, of the units whose surroundings are known."""
-        carries = {seq: _as_blobs(between) for seq, between in betweens.items()}
-        return self._with_step(CarriedStep(chain_text(stage), carries))
+    def carried(self, stage: Stage) -> FrameFlow:
+        """Return the flow, with a stage that carries, of units that wire rows bring theirs to."""
+        return self._with_step(CarriedStep(chain_text(stage)))
 
     def placed(self, places: Places) -> FrameFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
@@ -390,10 +408,6 @@ class UnionFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
         return UnionFlow(tuple(part.summarised(stage) for part in self.parts))
 
-    def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> UnionFlow:
-        """Return the flow, with a stage that carries, of the units whose surroundings are known."""
-        return UnionFlow(tuple(part.carried(stage, betweens) for part in self.parts))
-
     def placed(self, places: Places) -> UnionFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
         return UnionFlow(tuple(part.placed(places) for part in self.parts))
@@ -429,11 +443,3 @@ def chain_text(stage: Stage, given: Given | None = None) -> str:
     clauses: tuple[Clause, ...] = stage.clauses
     plain = chain_to_json(Chain(clauses, stage.schemas), given)
     return json.dumps(plain, separators=(",", ":"))
-
-
-def _as_blobs(between: Between) -> tuple[bytes, bytes]:
-    before, after = (
-        encode(carry, PartFacts(RowRange(0, carry.num_rows)))
-        for carry in (between.before, between.after)
-    )
-    return before, after

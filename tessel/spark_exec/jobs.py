@@ -12,19 +12,28 @@ from concurrent.futures import Future, wait
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.cancelling import add_progress, check_cancelled, current_flag
 from tessel.closing import Closing
 from tessel.errors import TesselError
 from tessel.lazy import dataclass
-from tessel.spark_exec.errors_wire import from_driver_exception
+from tessel.spark_exec.errors_wire import ERROR_ROWS, from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
 from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
-from tessel.spark_exec.wire import WIRE_DDL, WireRow, received, wire_batch
+from tessel.spark_exec.wire import (
+    MOST_UNITS,
+    UNIT_SHIFT,
+    WIRE_DDL,
+    WireRow,
+    received,
+    wire_batch,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -109,6 +118,52 @@ class Jobs(Closing):
         with _spark_errors():
             number = functions.col("bucket") % functions.lit(partitions)
             return partitioned(frame, number, partitions)
+
+    def by_unit(self, frame: DataFrame) -> DataFrame:
+        """Return wire rows, each in the bucket of the unit that its ``seq`` is of; errors stay."""
+        from pyspark.sql import functions as f
+
+        with _spark_errors():
+            number = f.shiftright("seq", UNIT_SHIFT).bitwiseAND(MOST_UNITS).cast("int")
+            kept = f.when(f.col("rows") == ERROR_ROWS, f.col("bucket")).otherwise(number)
+            return frame.select(kept.alias("bucket"), "seq", "rows", "blob")
+
+    def sent_on(
+        self,
+        frame: DataFrame,
+        stops: Sequence[int],
+        units: NDArray[np.int64],
+        seqs: NDArray[np.int64],
+        number: int,
+    ) -> DataFrame:
+        """Return wire rows in the buckets of the tasks that have their units, numbers added.
+
+        Parameters
+        ----------
+        frame
+            Rows of units by their ``seq``, which gets ``number`` added.
+        stops
+            Behind which unit each task ends.
+        units, seqs
+            The units that rows are for, and the ``seq`` of each, both ascending.
+        """
+        from pyspark.sql import functions as f
+
+        tasks, first = np.unique(np.searchsorted(stops, units, "right"), return_index=True)
+        with _spark_errors():
+            seq = f.col("seq")
+            firsts = f.array(*map(f.lit, seqs[first].tolist()))
+            passed = f.size(f.filter(firsts, lambda begin: begin <= seq))
+            bucket = (passed + int(tasks[0]) - 1).cast("int").alias("bucket")
+            wanted = frame.where(seq.between(int(seqs[0]), int(seqs[-1])))
+            return wanted.select(bucket, (seq + number).alias("seq"), "rows", "blob")
+
+    def of_kind(self, frame: DataFrame, kind: int) -> DataFrame:
+        """Return the wire rows whose ``rows`` are a sign, such as that of errors."""
+        from pyspark.sql import functions
+
+        with _spark_errors():
+            return frame.where(functions.col("rows") == kind)
 
     def between(self, frame: DataFrame, first: int, stop: int) -> DataFrame:
         """Return the wire rows whose ``seq`` is in ``[first, stop)``."""

@@ -18,7 +18,15 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import PartFacts, decode
 from tessel.spark_exec.components import received_components, sent_components
-from tessel.spark_exec.wire import MAX_BLOB_BYTES, ReceivedPart, WireRow, read_parts, wire_rows
+from tessel.spark_exec.wire import (
+    MAX_BLOB_BYTES,
+    MOST_UNITS,
+    UNIT_SHIFT,
+    ReceivedPart,
+    WireRow,
+    read_parts,
+    wire_rows,
+)
 
 __all__ = [
     "SentPart",
@@ -33,9 +41,7 @@ __all__ = [
     "unit_rows",
 ]
 
-_PIECE_BITS = 16
-_PIECES = (1 << _PIECE_BITS) - 1
-_UNITS = (1 << 31) - 1
+_PIECES = (1 << UNIT_SHIFT) - 1
 _MOST_ROW_GROUPS = 4096
 
 
@@ -46,7 +52,7 @@ def place_of_unit(seq: int) -> int:
 
 def unit_number(seq: int) -> int:
     """Return the ordinal of the unit in a ``seq``."""
-    return (seq >> _PIECE_BITS) & _UNITS
+    return (seq >> UNIT_SHIFT) & MOST_UNITS
 
 
 def unit_rows(

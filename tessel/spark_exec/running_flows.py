@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
+from tessel.pipeline.plan import Stage
+from tessel.spark_exec.carries import scan_task, split_task
 from tessel.spark_exec.errors_wire import ERROR_ROWS, raise_error_rows
 from tessel.spark_exec.flows import (
+    Carries,
     DriverFlow,
     Flow,
     FrameFlow,
@@ -25,6 +29,7 @@ from tessel.spark_exec.flows import (
     TaskFlow,
     UnionFlow,
     barriers_of,
+    chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows
@@ -36,7 +41,7 @@ from tessel.spark_exec.tasks import (
     source_task,
 )
 from tessel.spark_exec.unions import rows_of_units
-from tessel.spark_exec.wire import WireRow
+from tessel.spark_exec.wire import WireRow, wire_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,6 +119,39 @@ class FlowRunner:
         task = source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
         return self._jobs.mapped(self._told(flow), _in_turn(task, then))
 
+    def by_unit(self, flow: TaskFlow) -> FrameFlow:
+        """Return the units of a flow as wire rows in buckets of their own, computed once."""
+        frame = self._jobs.by_unit(self._jobs.kept(self.frame(flow)))
+        return FrameFlow(frame, partitions=self.tasks(flow), barriers=barriers_of(flow))
+
+    def carried(
+        self, flow: NarrowFlow | FrameFlow, stage: Stage, carries: Carries
+    ) -> NarrowFlow | FrameFlow:
+        """Return a flow, of units in buckets of their own, with a stage that carries.
+
+        Wire rows bring to units what lies around them.
+        """
+        if isinstance(flow, NarrowFlow):
+            return flow.carried(stage, carries)
+        sent = self._jobs.sent_rows(carries) if isinstance(carries, list) else carries
+        both = flow.frame.unionAll(self._jobs.by_unit(sent))
+        frame = self._jobs.grouped(both, flow.partitions)
+        return dataclasses.replace(flow, frame=frame, barriers=flow.barriers + 1).carried(stage)
+
+    def before(self, flow: NarrowFlow | FrameFlow, place: int) -> NarrowFlow | FrameFlow:
+        """Return the units of a flow, in buckets of their own, that lie before a place."""
+        if isinstance(flow, NarrowFlow):
+            return flow.between(0, int(np.searchsorted(flow.seqs, place)))
+        return dataclasses.replace(flow, frame=self._jobs.between(flow.frame, 0, place))
+
+    def split(self, summaries: DataFrame, keys: Sequence[str], buckets: int) -> DataFrame:
+        """Return summaries in buckets of keys."""
+        return self._jobs.mapped(summaries, split_task(keys, buckets, self._blob_bytes))
+
+    def scanned(self, parts: DataFrame, stage: Stage, failed: WireRow | None) -> DataFrame:
+        """Return what lies around units, of summaries that are in buckets."""
+        return self._jobs.mapped(parts, scan_task(chain_text(stage), self._plugins, failed))
+
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
         """Return the rows of a flow's units as columns of Spark's types."""
         from tessel.spark_exec.source.rows import parts_task, units_task
@@ -123,8 +161,12 @@ class FlowRunner:
         task = units_task(flow.head(), self._plugins, flow.given, declared)
         return self._jobs.mapped(self._told(flow), task, declared)
 
-    def tasks(self, flow: NarrowFlow) -> int:
-        """Return how many tasks at most read and process the units of a flow."""
+    def tasks(self, flow: TaskFlow) -> int:
+        """Return how many tasks at most make the units of a flow."""
+        if isinstance(flow, UnionFlow):
+            return sum(map(self.tasks, flow.parts))
+        if isinstance(flow, FrameFlow):
+            return flow.partitions
         size = flow.total_bytes
         return max(
             self._slots,
@@ -133,16 +175,34 @@ class FlowRunner:
         )
 
     def _told(self, flow: NarrowFlow) -> DataFrame:
-        """Return a frame of a partition a task, whose row tells it of its units."""
-        rows = flow.described(self.tasks(flow))
-        table = pa.table(
-            {"bucket": pa.array(range(len(rows)), pa.int32()), "told": pa.array(rows, pa.binary())}
-        )
+        """Return a frame of a partition a task, whose rows tell it of its units.
+
+        Other rows bring what is carried to these units.
+        """
+        runs = flow.runs(self.tasks(flow))
+        rows = [WireRow(task, 0, 0, told) for task, told in enumerate(flow.described(runs))]
+        stops = [stop for _, stop in runs]
+        frames: list[DataFrame] = []
+        for chain, carries in flow.carries.items():
+            units, seqs = flow.carried_units(chain)
+            if isinstance(carries, list):
+                tasks = np.searchsorted(stops, units, "right")
+                to = dict(zip(seqs.tolist(), tasks.tolist(), strict=True))
+                rows += [
+                    WireRow(to[row.seq], row.seq + chain, row.rows, row.blob)
+                    for row in carries
+                    if row.seq in to
+                ]
+            elif len(units):
+                frames.append(self._jobs.sent_on(carries, stops, units, seqs, chain))
+        table = pa.Table.from_batches([wire_batch(rows)])
         frame = self._jobs.sent(table)
+        for more in frames:
+            frame = frame.unionAll(more)
         # Spark puts rows that are sent into no more partitions than it has slots, and many bytes of
         # them into fewer.
-        apart = len(rows) <= self._slots and table.nbytes <= _MOST_SENT_BYTES
-        return frame if apart else self._jobs.grouped(frame, len(rows))
+        apart = len(runs) <= self._slots and table.nbytes <= _MOST_SENT_BYTES
+        return frame if apart and not flow.carries else self._jobs.grouped(frame, len(runs))
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""
@@ -161,10 +221,10 @@ class FlowRunner:
         An error from before the last barrier is raised before any unit is given, one from after it
         in the place of its unit.
         """
-        for place, unit in rows_by_unit(self._rows(frame, barriers)):
+        for place, unit in rows_by_unit(self.rows(frame, barriers)):
             yield place, raise_error_rows(unit)
 
-    def _rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
+    def rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
         """Run a frame and give its rows; raise an error from before the last barrier."""
         rows = self._jobs.rows(frame)
         errors = [row for row in rows if row.rows == ERROR_ROWS and row.bucket < barriers]
@@ -228,7 +288,7 @@ class FlowRunner:
             yield from flow.units
         else:
             frame, barriers = self._jobs.kept(self.frame(flow)), barriers_of(flow)
-            counted = self._rows(self._jobs.mapped(frame, count_task()), barriers)
+            counted = self.rows(self._jobs.mapped(frame, count_task()), barriers)
             for first, stop in _rounds(counted):
                 yield from self._units_of(self._jobs.between(frame, first, stop), barriers)
 

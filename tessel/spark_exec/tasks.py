@@ -37,8 +37,15 @@ from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
 from tessel.spark_exec.plugins import load_plugins
-from tessel.spark_exec.units import UnitRun, renumbered, source_units, told_streams
-from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
+from tessel.spark_exec.units import UnitRun, renumbered, told_units
+from tessel.spark_exec.wire import (
+    CARRY_ROWS,
+    WireRow,
+    read_parts,
+    received,
+    sequence,
+    wire_batch,
+)
 
 __all__ = [
     "MARKER_ROWS",
@@ -46,6 +53,7 @@ __all__ = [
     "count_task",
     "facts_task",
     "later_errors_task",
+    "packed_rows",
     "reduce_task",
     "route_task",
     "source_task",
@@ -105,8 +113,7 @@ def source_task(
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        streams = told_streams(batches)
-        runs = (each for told in streams for each in source_units(head, told, plugins, given))
+        runs = told_units(head, batches, plugins, given)
         if combined is not None:
             yield from _combined(runs, chain_from_text(combined, plugins), blob_bytes)
         else:
@@ -117,7 +124,7 @@ def source_task(
 
                 yield _guarded(work, seq, 0)
 
-    return typed_errors(lambda batches: _packed(units(batches)))
+    return typed_errors(lambda batches: packed_rows(units(batches)))
 
 
 def _combined(
@@ -182,18 +189,21 @@ def reduce_task(
         first = steps[0] if steps and isinstance(steps[0], str) else None
         schema = None if first is None else chain_from_text(first, plugins).schemas[0]
         buckets: dict[int, list[WireRow]] = {}
+        carried: dict[int, list[bytes]] = {}
         errors: list[WireRow] = []
         for row in received(batches):
             if row.rows == ERROR_ROWS:
                 errors.append(row)
                 continue
+            if row.rows == CARRY_ROWS:
+                carried.setdefault(row.bucket, []).append(row.blob)
+                continue
             held = buckets.setdefault(0 if everything else row.bucket, [])
             if row.rows != MARKER_ROWS:
                 held.append(row)
-        if errors:
-            # The answer is that error: a unit with holes must not be computed.
-            yield errors
-            return
+        yield errors
+        if any(error.bucket < barriers for error in errors):
+            return  # the answer is that error: a unit with holes must not be computed
         for bucket in sorted(buckets):
             seqs = _seqs(steps, sequence(0, bucket))
             if seqs is None:
@@ -205,12 +215,12 @@ def reduce_task(
                 pieces = [piece_of_part(p, kinds, planned.get((bucket, p.seq), 1)) for p in parts]
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
-                    unit = _reduced(step, plugins, given, seq, unit)
+                    unit = _reduced(step, plugins, given, seq, unit, carried.get(bucket, ()))
                 return unit_rows(unit, seqs[-1], blob_bytes)
 
             yield _guarded(work, seqs[-1], barriers)
 
-    return typed_errors(lambda batches: _packed(units(batches)))
+    return typed_errors(lambda batches: packed_rows(units(batches)))
 
 
 def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
@@ -235,13 +245,16 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
 
 def _chosen(step: ReduceStep) -> Mapping[int, Any] | None:
     """Return the ``seq`` of the units that a step leaves; None for all."""
-    if isinstance(step, CarriedStep):
-        return step.carries
     return step if isinstance(step, Mapping) else None
 
 
 def _reduced(
-    step: ReduceStep, plugins: bytes, given: Given, seq: int, unit: ProcessingUnit
+    step: ReduceStep,
+    plugins: bytes,
+    given: Given,
+    seq: int,
+    unit: ProcessingUnit,
+    carried: Sequence[bytes],
 ) -> ProcessingUnit:
     if isinstance(step, str):
         return ready_chain(step, plugins, given).run(unit)
@@ -252,7 +265,7 @@ def _reduced(
     if isinstance(step, SummaryStep):
         return ready_chain(step.chain, plugins, given).summary(unit)
     if isinstance(step, CarriedStep):
-        return ready_chain(step.chain, plugins, given).run_carried(unit, step.carries[seq])
+        return ready_chain(step.chain, plugins, given).run_carried(unit, carried)
     if isinstance(step, PlaceStep):
         place = step.places.find(seq)
         assert place is not None  # those that are left out have gone
@@ -290,7 +303,7 @@ def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
         return [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
 
-    return typed_errors(lambda batches: _packed(map(changed, received(batches))))
+    return typed_errors(lambda batches: packed_rows(map(changed, received(batches))))
 
 
 def later_errors_task(barriers: int) -> TaskFunction:
@@ -300,7 +313,7 @@ def later_errors_task(barriers: int) -> TaskFunction:
         return dataclasses.replace(row, bucket=row.bucket + barriers)
 
     return typed_errors(
-        lambda batches: _packed(
+        lambda batches: packed_rows(
             [later(row) if row.rows == ERROR_ROWS else row] for row in received(batches)
         )
     )
@@ -316,7 +329,7 @@ def _guarded(work: Callable[[], list[WireRow]], seq: int, barriers: int) -> list
         return [error_row(error, seq=seq, bucket=barriers)]
 
 
-def _packed(units: Iterable[Sequence[WireRow]]) -> Iterator[pa.RecordBatch]:
+def packed_rows(units: Iterable[Sequence[WireRow]]) -> Iterator[pa.RecordBatch]:
     """Put the rows of units into batches of a few megabytes: each batch has a price of its own."""
     held: list[WireRow] = []
     size = 0

@@ -33,7 +33,6 @@ _TOLD: pa.Schema = pa.schema(
         ("joined", pa.int64()),
         ("places", pa.list_(pa.int64())),
         ("cuts", pa.list_(pa.int64())),
-        ("carries", pa.list_(pa.binary())),
         ("planned", pa.list_(pa.int64())),
         ("pieces", pa.list_(PIECES)),
     ]
@@ -59,8 +58,6 @@ class UnitColumns:
         shape ``(units, 2)``.
     cuts
         Rows ``[start, stop)`` of each unit that each cut keeps; likewise.
-    carries
-        What each stage that carries is to know of the units before and after; likewise, of blobs.
     """
 
     starts: Integers
@@ -69,7 +66,6 @@ class UnitColumns:
     joined: Integers
     places: tuple[Integers, ...]
     cuts: tuple[Integers, ...] = ()
-    carries: tuple[NDArray[np.object_], ...] = ()
 
     def __len__(self) -> int:
         return len(self.bytes)
@@ -91,7 +87,6 @@ class UnitColumns:
             self.joined[rows],
             tuple(each[rows] for each in self.places),
             tuple(each[rows] for each in self.cuts),
-            tuple(each[rows] for each in self.carries),
         )
 
     def of_seqs(self, seqs: Iterable[int]) -> tuple[UnitColumns, Integers]:
@@ -129,9 +124,8 @@ def told(parts: Iterable[tuple[int, SegmentIndex, Integers, UnitColumns]]) -> by
                 columns = [
                     pa.array(np.full(len(own), track, np.int32)),
                     pa.array(own.joined),
-                    _lists(own.places, len(own), pa.int64()),
-                    _lists(own.cuts, len(own), pa.int64()),
-                    _lists(own.carries, len(own), pa.binary()),
+                    _lists(own.places, len(own)),
+                    _lists(own.cuts, len(own)),
                     pa.ListArray.from_arrays(starts, pa.array(planned[own.positions])),
                     pa.ListArray.from_arrays(starts, index.source_columns(own.positions)),
                 ]
@@ -139,11 +133,11 @@ def told(parts: Iterable[tuple[int, SegmentIndex, Integers, UnitColumns]]) -> by
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def _lists(columns: Sequence[NDArray[Any]], units: int, kind: pa.DataType) -> pa.ListArray:
+def _lists(columns: Sequence[Integers], units: int) -> pa.ListArray:
     """Return the values of columns of a unit as a list."""
     values = np.concatenate(columns, axis=1) if columns else np.empty((units, 0), np.int64)
     offsets = np.arange(units + 1, dtype=np.int32) * values.shape[1]
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel(), kind))
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +158,6 @@ class ToldUnit:
     joined: int
     places: Sequence[tuple[int, int]]
     cuts: Sequence[tuple[int, int]]
-    carries: Sequence[tuple[bytes, bytes]]
     planned: Sequence[int]
     pieces: Sequence[PieceSource]
 
@@ -190,17 +183,15 @@ def read_told(stream: pa.Buffer | bytes) -> Iterator[ToldUnit]:
                 batch.validate(full=True)
                 pieces = pieces_of(batch.column("pieces").flatten())
                 at = 0
-                for track, joined, places, cuts, carries, planned in zip(
+                for track, joined, places, cuts, planned in zip(
                     *(batch.column(name).to_pylist() for name in _TOLD.names[:-1]), strict=True
                 ):
                     own = pieces[at : at + len(planned)]
                     at += len(planned)
-                    yield ToldUnit(
-                        track, joined, _pairs(places), _pairs(cuts), _pairs(carries), planned, own
-                    )
+                    yield ToldUnit(track, joined, _pairs(places), _pairs(cuts), planned, own)
     except (pa.ArrowException, OSError, TypeError) as error:
         raise PlanFormatError(f"what a task is told of its units is damaged ({error})") from error
 
 
-def _pairs(values: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _pairs(values: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(values[::2], values[1::2], strict=True))

@@ -36,18 +36,46 @@ from tessel.spark_exec.chains import (
     ready_chain,
 )
 from tessel.spark_exec.unit_columns import ToldUnit, read_told
+from tessel.spark_exec.wire import CARRY_ROWS, sequence
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import SegmentSource
 from tessel.store.objects.open import open_address
 
-__all__ = ["UnitRun", "renumbered", "source_units", "told_streams"]
+__all__ = ["UnitRun", "renumbered", "source_units", "told_units"]
 
 UnitRun = Callable[[], ProcessingUnit]
 """Reads a unit and runs its chains."""
 
 
+Carried = Mapping[int, Sequence[bytes]]
+"""What wire rows bring to units: by the ``seq`` of the unit with the number of the chain."""
+
+
+def told_units(
+    head: str, batches: Iterable[pa.RecordBatch], plugins: bytes, given: Given = NOTHING_GIVEN
+) -> Iterator[tuple[int, UnitRun]]:
+    """Give the units of a task, whose wire rows tell of them and bring what is carried to them.
+
+    Parameters and results are as of :func:`source_units`.
+    """
+    told: list[pa.Buffer] = []
+    carried: dict[int, list[bytes]] = {}
+    for batch in batches:
+        for seq, rows, blob in zip(*map(batch.column, ("seq", "rows", "blob")), strict=True):
+            if rows.as_py() == CARRY_ROWS:
+                carried.setdefault(seq.as_py(), []).append(blob.as_py())
+            else:
+                told.append(blob.as_buffer())
+    for each in told:
+        yield from source_units(head, each, plugins, given, carried)
+
+
 def source_units(
-    head: str, described: pa.Buffer | bytes, plugins: bytes, given: Given = NOTHING_GIVEN
+    head: str,
+    described: pa.Buffer | bytes,
+    plugins: bytes,
+    given: Given = NOTHING_GIVEN,
+    carried: Carried | None = None,
 ) -> Iterator[tuple[int, UnitRun]]:
     """Give the units of a partition as ``seq`` and what reads the unit and runs its chains.
 
@@ -59,24 +87,24 @@ def source_units(
         Clause classes that are not part of the package.
     given
         Tables that clauses of the chains are given.
+    carried
+        What is carried to units.
     """
     told = json.loads(head)
     chains = [ready_chain(text, plugins, given) for text in told["chains"]]
     for unit in read_told(described):
         track = told["tracks"][unit.track]
-        yield unit.seq, functools.partial(_run, track, chains, unit, plugins)
-
-
-def told_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Buffer]:
-    """Give what the rows of a task tell it of its units."""
-    for batch in batches:
-        yield from (told.as_buffer() for told in batch.column("told"))
+        yield unit.seq, functools.partial(_run, track, chains, unit, plugins, carried or {})
 
 
 def _run(
-    track: Mapping[str, Any], chains: Sequence[Chain], unit: ToldUnit, plugins: bytes
+    track: Mapping[str, Any],
+    chains: Sequence[Chain],
+    unit: ToldUnit,
+    plugins: bytes,
+    carried: Carried,
 ) -> ProcessingUnit:
-    return _run_steps(track["steps"], chains, unit, _read(track, unit, plugins))
+    return _run_steps(track["steps"], chains, unit, _read(track, unit, plugins), carried)
 
 
 @functools.lru_cache(maxsize=64)
@@ -134,9 +162,10 @@ def _run_steps(
     chains: Sequence[Chain],
     described: ToldUnit,
     unit: ProcessingUnit,
+    carried: Carried,
 ) -> ProcessingUnit:
-    cuts, places = iter(described.cuts), iter(described.places[1:])
-    carries = iter(described.carries)
+    cuts, places = iter(described.cuts), iter(described.places)
+    place = next(places)
     following = iter(steps)
     for step in following:
         if isinstance(step, int):
@@ -145,11 +174,14 @@ def _run_steps(
             start, stop = next(cuts)
             unit = without_segments(unit.slice(start, stop - start))
         elif step == RENUMBER:
-            unit = renumbered(unit, *next(places))
+            place = next(places)
+            unit = renumbered(unit, *place)
         elif step == SUMMARY:
             unit = chains[_number(next(following))].summary(unit)
         else:
-            unit = chains[_number(next(following))].run_carried(unit, next(carries))
+            number = _number(next(following))
+            blobs = carried.get(sequence(*place) + number, ())
+            unit = chains[number].run_carried(unit, blobs)
     return unit
 
 

@@ -21,7 +21,10 @@ from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import Part, PartFacts, damaged_part, decode, encode
 
 __all__ = [
+    "CARRY_ROWS",
     "MAX_BLOB_BYTES",
+    "MOST_UNITS",
+    "UNIT_SHIFT",
     "WIRE_DDL",
     "WIRE_SCHEMA",
     "ReceivedPart",
@@ -45,8 +48,13 @@ WIRE_DDL = "bucket int, seq long, rows long, blob binary"
 MAX_BLOB_BYTES = 32 * 1024 * 1024
 """Aimed-for bound of a blob's size. A single row, or a dictionary, may be larger than it."""
 
+CARRY_ROWS = -3
+"""Value of ``rows`` of a wire row that brings to a unit what was carried to it."""
+
 _HARD_BLOB_BYTES = 2**31 - 1 - 1024  # a JVM array's length
 _PIECE_BITS, _UNIT_BITS, _SYMBOL_BITS = 16, 31, 16
+UNIT_SHIFT, MOST_UNITS = _PIECE_BITS, (1 << _UNIT_BITS) - 1
+"""Where in a ``seq`` the number of the unit begins, and the largest one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 Q = QueryBuilder()
+
+
+class Exchanging(SparkExecutor):
+    """Brings no summaries to the driver: what is carried is combined in tasks."""
+
+    gathered_bytes = 0
+
+
+EXECUTORS = pytest.mark.parametrize("executor", [SparkExecutor, Exchanging])
+
 QUERIES: dict[str, QueryBuilder] = {
     "from before, by key, of any type": Q.shift({"w": "n", "x": "l", "y": "c"}, 2, by=["k", "c"]),
     "from after, behind a filter": Q.filter("b").shift("s", -2, by="c", fill="x").filter("i > 9"),
@@ -63,18 +73,27 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return many_symbols(tmp_path_factory.mktemp("carried"))
 
 
+@EXECUTORS
 @pytest.mark.parametrize("name", QUERIES)
-def test_parity(name: str, store: Store, spark: SparkSession) -> None:
-    found = assert_parity(store, "a", QUERIES[name], SparkExecutor(spark))
+def test_parity(
+    name: str, executor: type[SparkExecutor], store: Store, spark: SparkSession
+) -> None:
+    found = assert_parity(store, "a", QUERIES[name], executor(spark))
     assert isinstance(found, pa.Table), found
 
 
+@EXECUTORS
 @pytest.mark.parametrize("symbol", ["empty", "one"])
-def test_parity_of_little(symbol: str, store: Store, spark: SparkSession) -> None:
-    assert_parity(store, symbol, Q.shift("v").shift("s", -1), SparkExecutor(spark))
+def test_parity_of_little(
+    symbol: str, executor: type[SparkExecutor], store: Store, spark: SparkSession
+) -> None:
+    assert_parity(store, symbol, Q.shift("v").shift("s", -1), executor(spark))
 
 
-def test_the_first_error_in_order_is_raised(store: Store, spark: SparkSession) -> None:
+@EXECUTORS
+def test_the_first_error_in_order_is_raised(
+    executor: type[SparkExecutor], store: Store, spark: SparkSession
+) -> None:
     # The difference of an early unit overflows; so does a product of a later one, before it.
     big = 2**62
     table = pa.table({"v": [big, -big, big, big, 0, 1, 2, 3], "f": [1, 1, 1, 1, 1, 1, big, 1]})
@@ -82,7 +101,7 @@ def test_the_first_error_in_order_is_raised(store: Store, spark: SparkSession) -
         store.write("errors", table)
     for n in (1, -1):
         query = Q.apply("g", "f * 4").diff({"d": "v"}, n)
-        found = assert_parity(store, "errors", query, SparkExecutor(spark))
+        found = assert_parity(store, "errors", query, executor(spark))
         assert isinstance(found, Failure)
         assert "v" in found.told["message"]
 
@@ -101,7 +120,7 @@ def _check_chains(data: st.DataObject, folder: Path, executor: SparkExecutor) ->
 @settings(max_examples=5)
 @given(data=st.data())
 def test_random_chains(data: st.DataObject, folder: Path, spark: SparkSession) -> None:
-    _check_chains(data, folder, SparkExecutor(spark))
+    _check_chains(data, folder, data.draw(st.sampled_from([SparkExecutor, Exchanging]))(spark))
 
 
 @pytest.mark.slow
@@ -109,4 +128,4 @@ def test_random_chains(data: st.DataObject, folder: Path, spark: SparkSession) -
 @settings(max_examples=300)
 @given(data=st.data())
 def test_many_random_chains(data: st.DataObject, folder: Path, spark: SparkSession) -> None:
-    _check_chains(data, folder, SparkExecutor(spark))
+    _check_chains(data, folder, data.draw(st.sampled_from([SparkExecutor, Exchanging]))(spark))

@@ -35,7 +35,7 @@ FLOW = _flow()
 
 
 def _told(flow: NarrowFlow, tasks: int) -> list[list[ToldUnit]]:
-    return [list(read_told(stream)) for stream in flow.described(tasks)]
+    return [list(read_told(stream)) for stream in flow.described(flow.runs(tasks))]
 
 
 @given(st.integers(1, 2 * UNITS))
@@ -75,7 +75,7 @@ def test_units_are_as_they_were_selected_numbered_and_cut() -> None:
         (1, [(0, 3), (1, UNITS + 1), (3, 42)], [(1, 2)]),
     ]
     assert both.cut({}).count == 0
-    assert both.cut({}).described(4) == []
+    assert both.cut({}).runs(4) == []
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=60), st.integers(1, 20))
@@ -95,7 +95,7 @@ def test_runs_have_about_as_many_bytes_each(sizes: list[int], tasks: int) -> Non
 
 @pytest.mark.parametrize("damage", ["cut", "other", "none"])
 def test_damage_is_told(damage: str) -> None:
-    (stream,) = FLOW.described(1)
+    (stream,) = FLOW.described(FLOW.runs(1))
     sink = pa.BufferOutputStream()
     other = pa.record_batch({"a": [1]})
     with pa.ipc.new_stream(sink, other.schema) as writer:

@@ -28,6 +28,7 @@ __all__ = [
     "KeyedRows",
     "carried_keys",
     "in_rows",
+    "key_columns",
     "key_fields",
     "keyed_carries",
     "keyed_rows",
@@ -107,6 +108,11 @@ def keyed_carries(earlier: pa.Table, later: pa.Table, by: Sequence[str]) -> Keye
 def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
     """Return the columns of a carry that hold keys of these types."""
     return [pa.field(f"key_{at}", plain_type(kind)) for at, kind in enumerate(types)]
+
+
+def key_columns(by: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns of a carry that hold the keys."""
+    return tuple(f"key_{at}" for at in range(len(by)))
 
 
 def carried_keys(carried: pa.Table, count: int) -> list[pa.ChunkedArray]:

@@ -14,6 +14,7 @@ from typing import Self
 import pyarrow as pa
 
 from tessel.arrays import empty_table
+from tessel.clauses.along_rows.key_order import key_columns
 from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.ecs import ProcessingUnit
@@ -87,6 +88,11 @@ class OrderedColumns(Clause):
         """Return the clause with the needed results alone; None without any."""
         columns = tuple(pair for pair in self.columns if pair[0] in needed)
         return dataclasses.replace(self, columns=columns) if columns else None
+
+    @property
+    def carry_keys(self) -> tuple[str, ...]:
+        """Return the columns of the carry that hold the keys."""
+        return key_columns(self.by)
 
     @abstractmethod
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:

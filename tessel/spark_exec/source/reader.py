@@ -153,7 +153,7 @@ class _UnitsReader(_Reader):
     def __init__(self, asked: ReadOptions, pin: Pin, schema: pa.Schema, flow: NarrowFlow) -> None:
         super().__init__(asked, pin, schema)
         self._head = flow.head()
-        self._partitions = flow.described(_tasks(flow))
+        self._partitions = flow.described(flow.runs(_tasks(flow)))
 
     def partitions(self) -> list[InputPartition]:
         """Return what each task is told; the reader itself goes to all of them without it."""

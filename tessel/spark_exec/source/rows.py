@@ -18,7 +18,7 @@ from tessel.spark_exec.chains import Given
 from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.source.types import as_declared, spark_schema, stored_schema, wire_schema
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.units import source_units, told_streams
+from tessel.spark_exec.units import told_units
 from tessel.spark_exec.versions import collected, pyspark_version
 from tessel.spark_exec.wire import read_parts, received
 from tessel.store.frames import check_column_names
@@ -62,9 +62,8 @@ def units_task(head: str, plugins: bytes, given: Given, declared: StructType) ->
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = wire_schema(declared)
-        for stream in told_streams(batches):
-            for _, unit in source_units(head, stream, plugins, given):
-                yield from row_batches(unit().table, schema)
+        for _, unit in told_units(head, batches, plugins, given):
+            yield from row_batches(unit().table, schema)
 
     return run
 
