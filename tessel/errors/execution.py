@@ -136,6 +136,18 @@ class SparkError(TesselError, RuntimeError):
             master=master,
         )
 
+    @classmethod
+    def executors_ended(cls, count: int, told: str) -> Self:
+        """Make the error for executors of a cluster that end before they do anything."""
+        return cls(
+            f"executors of the Spark cluster ended {count} times before a task did; the last one: "
+            f"{told}",
+            hint="the folder of the application on a worker has what its executors wrote before "
+            "they ended; check settings of executors (memory, options of Java), and that workers "
+            "reach the driver (spark.driver.host)",
+            count=count,
+        )
+
 
 class JavaNotFoundError(SparkError):
     """No Java runtime that Spark can use."""

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -26,6 +27,13 @@ __all__ = ["STOP_TIMEOUT_SECONDS", "Driver", "DriverLog", "started_driver"]
 
 _KEPT_LINES = 400
 
+_CLIENT = "org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint"
+"""The logger that tells of each executor of a standalone cluster, also of those that end before
+they have registered; no other part of Spark does."""
+
+_OF_CLIENT = re.compile(r"StandaloneAppClient\$ClientEndpoint: Executor (?:added|updated): ")
+_ENDED = re.compile(r"is now (?:EXITED|FAILED|LOST)(?: \((.*)\))?")
+
 STOP_TIMEOUT_SECONDS = 15
 """How long a JVM may take to end before it is killed."""
 
@@ -37,9 +45,18 @@ class DriverLog:
     ----------
     descriptor
         Reading end of the pipe; closed when the other end is.
+
+    Attributes
+    ----------
+    executors_ended
+        How many executors have ended by themselves, since :meth:`Driver.watch_executors`.
+    last_end
+        What Spark says of the last one.
     """
 
     def __init__(self, descriptor: int) -> None:
+        self.executors_ended = 0
+        self.last_end = ""
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self._forwarding = False
         self._descriptor = descriptor
@@ -66,12 +83,21 @@ class DriverLog:
     def _read(self) -> None:
         with os.fdopen(self._descriptor, encoding="utf-8", errors="replace") as pipe:
             for line in pipe:
+                if _OF_CLIENT.search(line):
+                    self._count_end(line)
+                    continue
                 self._lines.append(line.rstrip("\n"))
                 if self._forwarding:
                     # The stream may be closed or gone at exit; the pipe must still be drained,
                     # or the JVM blocks.
                     with contextlib.suppress(ValueError, OSError, AttributeError):
                         sys.stderr.write(line)
+
+    def _count_end(self, line: str) -> None:
+        ended = _ENDED.search(line)
+        if ended is not None:
+            self.last_end = ended[1] or ended[0]
+            self.executors_ended += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +116,11 @@ class Driver:
     def is_alive(self) -> bool:
         """Return whether the JVM is still running."""
         return self.process.poll() is None
+
+    def watch_executors(self) -> None:
+        """Let the JVM tell its log which executors of a standalone cluster end."""
+        log4j: Any = self.gateway.jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel(_CLIENT, log4j.Level.INFO)
 
     def halt(self) -> None:
         """End the JVM at once, without Spark's shutdown, which takes most of a second.

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from tessel import telemetry
 from tessel.cancelling import add_progress, check_cancelled, current_flag
 from tessel.closing import Closing
-from tessel.errors import TesselError
+from tessel.errors import SparkError, TesselError
 from tessel.lazy import dataclass
+from tessel.spark_exec.driver import DriverLog
 from tessel.spark_exec.errors_wire import ERROR_ROWS, from_driver_exception
-from tessel.spark_exec.runtime import ignore_pandas_notice
+from tessel.spark_exec.runtime import ignore_pandas_notice, log_of_executors
 from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
@@ -46,6 +47,9 @@ _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDi
 _lock = threading.Lock()
 _CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20
 _LOOK_SECONDS = 0.1
+_MOST_ENDED_EXECUTORS = 10
+"""So many executors of a standalone cluster may end before a task does: what Spark's master allows,
+too, but its count begins again with each process that starts."""
 
 
 def slots_of_session(session: SparkSession) -> int:
@@ -205,9 +209,9 @@ def _spark_errors() -> Iterator[None]:
         raise from_driver_exception(error) from error
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Tag:
-    """A tag on jobs, by which they can be cancelled.
+    """A tag on jobs, by which they can be cancelled, and their tasks counted.
 
     Spark Connect has tags of a session. Those of a Classic session can be used by the very thread
     alone that set them; its context has tags that others can cancel by.
@@ -215,18 +219,33 @@ class _Tag:
 
     session: SparkSession
     name: str = field(default_factory=lambda: f"tessel-{uuid.uuid4().hex}")
+    _heard: tuple[int, int] = (0, 0)
 
     @contextlib.contextmanager
     def on_jobs_of_this_thread(self) -> Iterator[None]:
         """Tag the jobs that this block starts in this thread, and no later ones."""
+        of: Any = self.session
         context = _context(self.session)
-        add = self.session.addTag if context is None else context.addJobTag
-        remove = self.session.removeTag if context is None else context.removeJobTag
+        add = of.addTag if context is None else context.addJobTag
+        remove = of.removeTag if context is None else context.removeJobTag
+        # A server tells of tasks, every two seconds, to handlers in the thread that asked for them.
+        hears = context is None and hasattr(of, "registerProgressHandler")
+        thread = threading.get_ident()
+
+        def hear(stages: Sequence[Any] | None, **_: Any) -> None:
+            if threading.get_ident() == thread and stages:
+                done = sum(stage.num_completed_tasks for stage in stages)
+                self._heard = (done, sum(stage.num_tasks for stage in stages))
+
         add(self.name)
+        if hears:
+            of.registerProgressHandler(hear)
         try:
             yield
         finally:
             with contextlib.suppress(Exception):  # the session may be what failed
+                if hears:
+                    of.removeProgressHandler(hear)
                 remove(self.name)
 
     def cancel(self) -> None:
@@ -244,7 +263,7 @@ class _Tag:
         """
         context = _context(self.session)
         if context is None:
-            return 0, 0
+            return self._heard
         tracker = context.statusTracker()
         done = total = 0
         scala: Any = context._jsc.sc().statusTracker()  # pyspark's own does not know tags
@@ -254,6 +273,35 @@ class _Tag:
                 if stage is not None:
                     done, total = done + stage.numCompletedTasks, total + stage.numTasks
         return done, total
+
+
+class _EndedExecutors:
+    """Ends a job whose executors end again and again: a standalone master starts them without end.
+
+    Parameters
+    ----------
+    log
+        What counts them, or None.
+    tag
+        Of the job.
+    """
+
+    def __init__(self, log: DriverLog | None, tag: _Tag) -> None:
+        self._log = log
+        self._tag = tag
+        self._done = 0
+        self._first = self._seen = 0 if log is None else log.executors_ended
+
+    def check(self) -> None:
+        """Raise where too many have ended since a task last did."""
+        if self._log is None or self._log.executors_ended == self._seen:
+            return
+        self._seen = self._log.executors_ended
+        done, _ = self._tag.tasks()
+        if done > self._done:
+            self._done, self._first = done, self._seen
+        if self._seen - self._first >= _MOST_ENDED_EXECUTORS:
+            raise SparkError.executors_ended(self._seen - self._first, self._log.last_end)
 
 
 def _context(session: SparkSession) -> SparkContext | None:
@@ -267,17 +315,20 @@ def _context(session: SparkSession) -> SparkContext | None:
 
 
 def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Table:
-    """Run a job so that Ctrl-C cancels it, and the flag of its run.
+    """Run a job so that Ctrl-C cancels it, and the flag of its run; tell how far it is.
 
     pyspark waits for the end of a job also when it is interrupted, and then raises the error of the
     connection. So the main thread, the only one that signals reach, lets another one do the work,
-    and so does a thread that has a flag to look at.
+    and so does a thread that has something to look at meanwhile.
     """
-    can_be_cancelled = current_flag() is not None
-    if threading.current_thread() is not threading.main_thread() and not can_be_cancelled:
+    log = log_of_executors(session)
+    is_told = current_flag() is not None or telemetry.is_followed()
+    looks = is_told or log is not None
+    if threading.current_thread() is not threading.main_thread() and not looks:
         return work()
     check_cancelled()
     tag = _Tag(session)
+    ended = _EndedExecutors(log, tag)
     result: Future[pa.Table] = Future()
 
     def run() -> None:
@@ -291,10 +342,12 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     thread.start()
     told = (0, 0)
     try:
-        while not wait([result], _LOOK_SECONDS if can_be_cancelled else None).done:
+        while not wait([result], _LOOK_SECONDS if looks else None).done:
             check_cancelled()
-            told = _tell_tasks(tag, told)
-        if can_be_cancelled and result.exception() is None:
+            ended.check()
+            if is_told:
+                told = _tell_tasks(tag, told)
+        if is_told and result.exception() is None:
             _tell_tasks(tag, told)
     except BaseException:
         with contextlib.suppress(Exception):  # the session may be what failed
@@ -312,5 +365,6 @@ def _tell_tasks(tag: _Tag, told: tuple[int, int]) -> tuple[int, int]:
         done, total = tag.tasks()
     except Exception:  # the session may be what failed, which the job tells
         return told
-    add_progress(done=done - told[0], total=total - told[1])
+    if (done, total) != told:
+        add_progress(done=done - told[0], total=total - told[1])
     return done, total

@@ -27,7 +27,7 @@ from tessel import telemetry
 from tessel.errors import InvalidInputError, MissingDependencyError, SparkError, TesselError
 from tessel.lazy import dataclass
 from tessel.options import current
-from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_driver
+from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, DriverLog, started_driver
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.spark_exec.reaching import bounded_start, check_answers, within_start_timeout
 from tessel.spark_exec.settings import (
@@ -47,6 +47,7 @@ __all__ = [
     "ignore_pandas_notice",
     "is_own_session",
     "local_session",
+    "log_of_executors",
     "own_java",
     "spark_session",
     "stop_session",
@@ -212,6 +213,14 @@ def spark_session(
         return _start(master or _default_master(), name, dict(configuration or {}))
 
 
+def log_of_executors(session: SparkSession) -> DriverLog | None:
+    """Return the log that counts executors of a cluster; None for sessions that are not ours."""
+    own = _own
+    if own is None or own.session is not session or own.driver is None or is_local(own.master):
+        return None
+    return own.driver.log
+
+
 def local_session(slots: int | None = None) -> SparkSession:
     """Return the session that exists, else one in this machine's processes.
 
@@ -333,6 +342,8 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
         session.conf.set("spark.sql.shuffle.partitions", str(slots))
     if driver is not None:
         driver.log.forward()
+        if not is_local(master):
+            driver.watch_executors()
     contained = is_local(master) and not configuration and "SPARK_LOCAL_DIRS" not in os.environ
     contained = contained and holds_temporary(folder)
     return _OwnSession(session, master, folder, driver, java, contained)

@@ -7,14 +7,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+import pytest
 
 import tessel as ts
+from tessel.errors import SparkError
 from tessel.spark_exec import SparkExecutor, register_source, spark_session
 from tessel.testing.parity import assert_parity
 from tests.spark_exec.cluster import Cluster, victims
@@ -100,9 +102,9 @@ def _check_written(store: ts.Store, name: str) -> None:
     assert store.read(name).to_arrow()["t"].to_pylist() == list(range(ROWS)), name
 
 
-def _session(master: str) -> None:
+def _session(master: str, settings: Mapping[str, str] | None = None) -> None:
     with ts.options(spark_start_timeout=600):  # other work may hold a start up
-        register_source(spark_session(master, configuration=SETTINGS))
+        register_source(spark_session(master, configuration={**SETTINGS, **(settings or {})}))
 
 
 def answers(master: str, folder: Path) -> None:
@@ -127,6 +129,17 @@ def answers(master: str, folder: Path) -> None:
         job.result()
     assert job.state == ts.JobState.CANCELLED, job.error
     assert_parity(store, "a", QUERIES[0], executor)
+
+
+def refused(master: str, folder: Path, settings: Mapping[str, str], message: str) -> None:
+    """Check the one error of workers that cannot run tasks."""
+    _session(master, settings)
+    store = _store(folder)
+    with pytest.raises(SparkError) as caught:
+        store.read("a", query=QUERIES[0], executor=SparkExecutor())
+    assert message in caught.value.message, caught.value
+    assert caught.value.hint, caught.value
+    assert "\tat " not in str(caught.value), caught.value
 
 
 def failures(cluster: Cluster, folder: Path) -> None:

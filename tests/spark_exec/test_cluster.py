@@ -41,6 +41,35 @@ def test_answers(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("environment", "settings", "message"),
+    [
+        ({}, {"spark.executor.extraJavaOptions": "-javaagent:/no/such.jar"}, "before a task did"),
+        ({"PYSPARK_PYTHON": "/no/python"}, {}, "no Python at '/no/python'"),
+    ],
+    ids=["executors that end", "no Python"],
+)
+def test_workers_that_cannot_run_tasks(
+    environment: dict[str, str],
+    settings: dict[str, str],
+    message: str,
+    cluster: Cluster,
+    tmp_path: Path,
+) -> None:
+    _run(
+        f"""
+        import os
+        from pathlib import Path
+        from tests.spark_exec.cluster_drivers import refused
+
+        os.environ.update({environment!r})
+        refused({cluster.master!r}, Path({str(tmp_path)!r}), {settings!r}, {message!r})
+        print("done")
+        """,
+        tmp_path,
+    )
+
+
 @pytest.mark.slow
 def test_what_is_killed_or_runs_twice(tmp_path: Path) -> None:
     """The cluster is the driver's own child: it replaces the machine that it kills."""
