@@ -449,32 +449,22 @@ class LazyTable(Verbs):
         """Say how the query would be run; nothing is read but metadata, of pages if asked for.
 
         With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
-        runs, in tasks or in the driver. With ``analyze`` the query is run in this process, its
-        answer dropped, and the run says in which form each clause ran and each column was read.
-
-        Raises
-        ------
-        InvalidInputError
-            For ``analyze`` on Spark, whose tasks do not send what they do.
+        runs, in tasks or in the driver. With ``analyze`` the query is run, its answer dropped, and
+        the run says in which form each clause ran and each column was read.
         """
         from tessel.pipeline.explain import explain_plan
 
         chosen = named_executor(executor)
         explained = getattr(chosen, "explained", None)
-        more: tuple[Table, ...]
+        ran: tuple[Table, ...] = ()
         if analyze:
-            if explained is not None:
-                raise InvalidInputError(
-                    f"explain(analyze=True) follows a run in this process, not on {chosen.name}",
-                    hint='leave the executor out, or give executor="local"',
-                )
             from tessel.pipeline.explain_run import told_run
 
             with self._planned(chosen) as asking:
-                plan, more = told_run(asking, chosen.run)
+                plan, ran = told_run(asking, chosen.run)
         else:
             plan = _plan(*self._bound(), chosen)
-            more = () if explained is None else (explained(plan),)
+        more = ran if explained is None else (explained(plan), *ran)
         return explain_plan(plan, self.clauses, pages=pages, ran=analyze, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:

@@ -3,7 +3,8 @@
 `LazyTable.explain(analyze=True)` enters here: it runs the query, follows its events
 (:func:`tessel.telemetry.follow`), and shows what they say. A clause that is bound to batches has no
 event of its own where a later clause runs it in its kernel; the event of that clause names it.
-Clauses of one name share their lines; those that take units as a stream have no events.
+Clauses of one name share their lines; those that take units as a stream have no events. A task of
+Spark sums its events: those that differ in nothing else come as one, with their ``count``.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def told_run(
     plan
         Of a query.
     run
-        Gives the parts of its result, which are dropped; in this process.
+        Gives the parts of its result, which are dropped.
 
     Returns
     -------
@@ -85,9 +86,9 @@ def _clauses(events: list[Event], rows: int) -> Table:
             inside = found.setdefault(
                 (name, f"bound, in the kernel of {told['clause']}"), _Clause()
             )
-            inside.units += 1
+            inside.units += _count(event)
         line = found.setdefault((told["clause"], _form(event)), _Clause())
-        line.units += 1
+        line.units += _count(event)
         line.rows_in += told.get("rows_in", 0)
         line.rows_out += told.get("rows_out", 0)
         line.duration_ns += event.duration_ns
@@ -141,13 +142,19 @@ def _columns(events: list[Event]) -> Table:
     for event in events:
         reader = event.attributes.get("clause", "result of the scan")
         for name, form in event.attributes.get("columns", {}).items():
-            found[name, form, reader] += 1
+            found[name, form, reader] += _count(event)
     lines = tuple(
         (name, form, reader, f"{count:,}") for (name, form, reader), count in sorted(found.items())
     )
     return Table("columns as they were read", ("column", "form", "for", "reads"), lines)
 
 
+def _count(event: Event) -> int:
+    return int(event.attributes.get("count", 1))
+
+
 def _sum(events: list[Event], name: str, fact: str | None = None) -> int:
-    own = [event.attributes for event in events if event.name == name]
-    return len(own) if fact is None else sum(int(told.get(fact, 0)) for told in own)
+    own = [event for event in events if event.name == name]
+    if fact is None:
+        return sum(map(_count, own))
+    return sum(int(event.attributes.get(fact, 0)) for event in own)

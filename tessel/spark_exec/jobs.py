@@ -25,6 +25,7 @@ from tessel.spark_exec.driver import DriverLog
 from tessel.spark_exec.errors_wire import ERROR_ROWS, from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice, log_of_executors
 from tessel.spark_exec.shipping import shipped
+from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
 from tessel.spark_exec.wire import (
@@ -88,6 +89,7 @@ class Jobs(Closing):
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._kept: list[DataFrame] = []
+        self._events = EventsOfTasks() if telemetry.is_followed() else None
 
     def close(self) -> None:
         """Give up the frames that were kept."""
@@ -112,6 +114,8 @@ class Jobs(Closing):
     ) -> DataFrame:
         """Return a frame with a task run on each partition, which makes rows of a schema."""
         ignore_pandas_notice()
+        if self._events is not None:
+            task = told_by_task(task) if schema == WIRE_DDL else without_events(task)
         with _spark_errors():
             return frame.mapInArrow(shipped(task), schema)
 
@@ -184,7 +188,7 @@ class Jobs(Closing):
         return frame
 
     def rows(self, frame: DataFrame) -> list[WireRow]:
-        """Run a frame and return its rows, error rows among them.
+        """Run a frame and return its rows, error rows among them; emit what its tasks did.
 
         Ctrl-C cancels the job, and no other; the session stays usable.
 
@@ -196,7 +200,8 @@ class Jobs(Closing):
         """
         with telemetry.span("spark.job"), _spark_errors():
             table = _interruptible(functools.partial(collected, frame), self._session)
-        return list(received(table.to_batches()))
+        rows = received(table.to_batches())
+        return list(rows) if self._events is None else self._events.taken(rows)
 
 
 @contextlib.contextmanager
@@ -367,4 +372,5 @@ def _tell_tasks(tag: _Tag, told: tuple[int, int]) -> tuple[int, int]:
         return told
     if (done, total) != told:
         add_progress(done=done - told[0], total=total - told[1])
+        telemetry.emit("spark.tasks", done=done, total=total)
     return done, total

@@ -41,7 +41,7 @@ from tessel.spark_exec.tasks import (
     source_task,
 )
 from tessel.spark_exec.unions import rows_of_units
-from tessel.spark_exec.wire import WireRow, wire_batch
+from tessel.spark_exec.wire import LAST_SEQ, WireRow, wire_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,7 +61,6 @@ _MOST_SENT_BYTES = 16 * 1024 * 1024
 _ROUND_GROWTH = 4
 _MOST_EXPANSION = 8
 """From bytes that are stored to those of a result, for units of which none was computed yet."""
-_PAST_ALL = 1 << 63
 
 
 class FlowRunner:
@@ -339,4 +338,4 @@ def _rounds(counted: Iterable[WireRow]) -> Iterator[tuple[int, int]]:
             yield first, place
             first, size = place, 0
         size += more
-    yield first, _PAST_ALL
+    yield first, LAST_SEQ

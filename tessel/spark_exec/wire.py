@@ -22,6 +22,7 @@ from tessel.spark_exec.blobs import Part, PartFacts, damaged_part, decode, encod
 
 __all__ = [
     "CARRY_ROWS",
+    "LAST_SEQ",
     "MAX_BLOB_BYTES",
     "MOST_UNITS",
     "UNIT_SHIFT",
@@ -50,6 +51,8 @@ MAX_BLOB_BYTES = 32 * 1024 * 1024
 
 CARRY_ROWS = -3
 """Value of ``rows`` of a wire row that brings to a unit what was carried to it."""
+LAST_SEQ = (1 << 63) - 1
+"""A place behind those of all units."""
 
 _HARD_BLOB_BYTES = 2**31 - 1 - 1024  # a JVM array's length
 _PIECE_BITS, _UNIT_BITS, _SYMBOL_BITS = 16, 31, 16

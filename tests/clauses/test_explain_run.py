@@ -13,10 +13,9 @@ from tessel import telemetry
 from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.display.documents import Table
-from tessel.errors import IntegerOverflowError, InvalidInputError
+from tessel.errors import IntegerOverflowError
 from tessel.expression import col
 from tessel.options import options
-from tessel.pipeline import LocalExecutor
 from tests.clauses.custom import DropNegative
 from tests.clauses.helpers import fresh_store
 
@@ -120,17 +119,6 @@ def test_an_error_of_the_run_is_that_of_the_query(store: Store) -> None:
         store.explain("x", query, analyze=True)
     assert str(told.value) == str(read.value)
     assert not telemetry.is_followed()
-
-
-def test_a_run_elsewhere_is_not_followed(store: Store) -> None:
-    class Elsewhere(LocalExecutor):  # type: ignore[misc,unused-ignore]
-        name = "elsewhere"
-
-        def explained(self, plan: object) -> Table:
-            return Table("elsewhere", ())
-
-    with pytest.raises(InvalidInputError, match="not on elsewhere"):
-        store.explain("x", Q.head(1), analyze=True, executor=Elsewhere())
 
 
 def test_nothing_is_said_to_be_unread_once_it_was_read(store: Store) -> None:
