@@ -233,7 +233,7 @@ class _Tag:
         context = _context(self.session)
         add = of.addTag if context is None else context.addJobTag
         remove = of.removeTag if context is None else context.removeJobTag
-        # A server tells of tasks, every two seconds, to handlers in the thread that asked for them.
+        # A server tells of tasks from time to time, to handlers in the thread that asked for them.
         hears = context is None and hasattr(of, "registerProgressHandler")
         thread = threading.get_ident()
 
@@ -247,6 +247,7 @@ class _Tag:
             of.registerProgressHandler(hear)
         try:
             yield
+            self._heard = (self._heard[1], self._heard[1])  # nothing failed: all of them have ended
         finally:
             with contextlib.suppress(Exception):  # the session may be what failed
                 if hears:

@@ -108,6 +108,9 @@ class _OwnSession:
         return None if is_remote_url(self.master) else self.session.sparkContext
 
 
+_PROGRESS_INTERVAL = "250ms"
+"""How often a server of Spark Connect tells how far a job is; by itself every two seconds."""
+
 _lock = threading.RLock()
 _own: _OwnSession | None = None
 _forked_from_session = False
@@ -293,8 +296,11 @@ def _start(master: str, name: str, configuration: dict[str, str]) -> SparkSessio
 def _connected(url: str, configuration: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    interval = {"spark.connect.progress.reportInterval": _PROGRESS_INTERVAL}
+
     def connect() -> SparkSession:
-        session = SparkSession.builder.remote(url).config(map=dict(configuration)).getOrCreate()
+        builder = SparkSession.builder.remote(url)
+        session = builder.config(map={**interval, **configuration}).getOrCreate()
         session.version  # noqa: B018  (the first call that the server answers)
         return session
 

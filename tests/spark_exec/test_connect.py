@@ -66,6 +66,7 @@ def test_queries_and_the_data_source(server: str, tmp_path: Path) -> None:
         import tessel as ts
         from tessel.spark_exec import SparkExecutor, register_source, spark_session
         from tessel.testing.parity import assert_parity
+        from tests.spark_exec.cluster_drivers import Takes
 
         store = ts.open("store")
         table = {{"t": list(range(400)), "k": ["abc"[n % 3] for n in range(400)]}}
@@ -83,6 +84,9 @@ def test_queries_and_the_data_source(server: str, tmp_path: Path) -> None:
             assert_parity(store, "a", query, executor)
         job = store.scan("a").submit(executor=executor)
         assert len(job.result()) == 400
+        job = store.scan("a").then(Takes(1.0)).submit(executor=executor)
+        assert len(job.result()) == 400
+        assert job.progress.done == job.progress.total > 0, job.progress
         register_source(spark)
         frame = spark.read.format("tessel").options(store=store.uri, symbol="a").load()
         assert frame.count() == 400
@@ -96,3 +100,31 @@ def test_queries_and_the_data_source(server: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("done\n")
+
+
+def test_submit_from_a_terminal(server: str, tmp_path: Path) -> None:
+    done = run_script(
+        f"""
+        import json
+        import tessel as ts
+        from typer.testing import CliRunner
+        from tessel.cli.app import app
+
+        store = ts.open("store")
+        store.write("a", {{"t": list(range(40))}}, index="t")
+        ran = CliRunner().invoke(
+            app, ["submit", "t < 7", "-s", "store", "--symbol", "a", "--remote", {server!r},
+                  "--into", "few"],
+            env={{"TESSEL_SPARK_START_TIMEOUT": "600"}},
+        )
+        assert ran.exit_code == 0, ran.output
+        told = json.loads(ran.stdout)
+        assert told["state"] == "succeeded", told
+        assert store.read("few").to_arrow()["t"].to_pylist() == list(range(7))
+        print("done")
+        """,
+        folder=tmp_path,
+        timeout_seconds=1_500,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("done\n"), done.stdout
