@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tests.clauses.helpers import events
+from tests.collecting import collect_all
 from tests.strategies.queries import build, chains, query_tables
 from tests.strategies.tables import cut_into_segments
 from tests.written_results import assert_written
@@ -151,7 +151,7 @@ def test_rows_of_a_write_that_failed_are_collected(tmp_path: Path) -> None:
         before = _segments(store)
         with options(workers=1, inline_bytes=0), pytest.raises(TesselError, match="128"):
             store.write("y", store.scan("x").cast({"v": "int8"}))
-    store.gc(minimum_age=timedelta(0), dry_run=False)
+    collect_all(store)
     assert _segments(store) == before
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_same
+from tests.collecting import collect_all
 from tests.spark_exec.queries import many_symbols
 from tests.strategies.queries import build, chains, query_tables
 from tests.strategies.tables import cut_into_segments, tables
@@ -120,7 +120,7 @@ def test_a_task_that_fails_leaves_no_version(store: Store, executor: SparkExecut
         errors.append(caught.value.to_json())
     assert errors[0] == errors[1]
     assert "y" not in store.symbols()
-    store.gc(minimum_age=timedelta(0), dry_run=False)
+    collect_all(store)
     assert {*store.objects.list("seg/"), *store.objects.list("man/")} == segments
 
 

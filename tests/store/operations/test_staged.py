@@ -8,7 +8,6 @@ import multiprocessing
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from tessel.store import Repository, Transaction
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.operations import finalize as finalizing
 from tessel.store.operations.staged import StagedRows
+from tests.collecting import collect_all
 from tests.store.helpers import read
 
 stages = st.lists(st.lists(st.integers(0, 9), max_size=7).map(sorted), min_size=1, max_size=5)
@@ -430,7 +430,7 @@ def test_what_is_not_finalised_is_collected_after_a_while(tmp_path: Path) -> Non
     held = {*repository.objects.list("seg/"), *repository.objects.list("man/")}
     repository.gc(dry_run=False)
     assert {*repository.objects.list("seg/"), *repository.objects.list("man/")} == held
-    repository.gc(minimum_age=timedelta(0), dry_run=False)
+    collect_all(repository)
     left = {*repository.objects.list("seg/"), *repository.objects.list("man/")}
     assert left < held
     newest = repository.newest
