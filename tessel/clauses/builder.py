@@ -9,7 +9,7 @@ from typing import Any
 
 from tessel.cached import cached
 from tessel.clauses.base import Clause, check_texts
-from tessel.clauses.combining import check_nesting, clauses_from_json
+from tessel.clauses.combining import check_fields, check_nesting, clauses_from_json
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
 from tessel.errors.arguments import checks_arguments
@@ -114,6 +114,7 @@ class QueryBuilder(Verbs):
                 "not the plain form of a query",
                 hint=f'it starts {{"tessel_plan": {PLAN_FORMAT}, "clauses": [...]}}',
             )
+        check_fields(data, ("tessel_plan", "clauses"))
         check_nesting(data)
         return cls(clauses_from_json(data.get("clauses")))
 

@@ -19,6 +19,7 @@ from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import LimitError, PlanError, PlanFormatError, TesselError
 from tessel.errors.arguments import checks_arguments
+from tessel.errors.names import suggestion
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import LEAST_LIMIT, current
@@ -33,6 +34,7 @@ __all__ = [
     "SemiJoin",
     "SubQuery",
     "check_count",
+    "check_fields",
     "check_nesting",
     "clauses_from_json",
     "common_schema",
@@ -86,12 +88,27 @@ class SubQuery:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SubQuery:
         """Rebuild from the plain form; raises ``PlanFormatError`` on anything else."""
+        check_fields(data, ("symbol", "as_of", "clauses"))
         symbol, as_of = data.get("symbol"), data.get("as_of")
         if not isinstance(symbol, str) or isinstance(as_of, bool):
             raise PlanFormatError(f"not the plain form of a symbol's query: {dict(data)!r}")
         if as_of is not None and not isinstance(as_of, int):
             raise PlanFormatError(f"as_of is a version number or null, not {as_of!r}")
         return cls(symbol, as_of, clauses_from_json(data.get("clauses", [])))
+
+
+def check_fields(data: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Raise ``PlanFormatError`` for a field that the plain form of a query does not have.
+
+    A store, for one: a query reads the store that its caller opened, and no other.
+    """
+    for name in data:
+        if name not in known:
+            raise PlanFormatError(
+                f"the plain form of a query has no field {name!r}: it reads the store that the "
+                "caller opened",
+                **suggestion(str(name), known, "fields"),
+            )
 
 
 def check_count(clauses: int) -> None:

@@ -228,3 +228,27 @@ def test_a_clause_may_be_defined_again_in_its_own_place() -> None:
     define()
     second = define()
     assert find_clause("again") is second
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"tessel_plan": 1, "clauses": [], "store": "/another"},
+        {
+            "tessel_plan": 1,
+            "clauses": [
+                {
+                    "clause": "join",
+                    "other": {"symbol": "y", "as_of": None, "clauses": [], "store": "/another"},
+                    "on": [["t", "t"]],
+                    "how": "inner",
+                    "suffix": "_right",
+                }
+            ],
+        },
+    ],
+    ids=["query", "other side"],
+)
+def test_a_query_names_no_store(plan: dict[str, Any]) -> None:
+    with pytest.raises(PlanFormatError, match="no field 'store': it reads the store that"):
+        QueryBuilder.from_json(plan)
