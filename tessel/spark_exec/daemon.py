@@ -21,6 +21,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from tessel.spark_exec.submission import package_build
+
 __all__ = ["FREEZE_AFTER_TASKS", "freezing", "main"]
 
 FREEZE_AFTER_TASKS = frozenset({1, 4})
@@ -60,6 +62,7 @@ def main() -> None:
     daemon: Any = importlib.import_module("pyspark.daemon")
     for name in _PRELOADED:
         importlib.import_module(name)
+    package_build()  # which each worker would find out by itself
     gc.collect()
     gc.freeze()
     # manager() looks the function up in its module for every fork.

@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterable
 
 from tessel.errors import CancelledError, SparkError, TesselError
+from tessel.spark_exec.submission import INSTALL_HINT
 
 __all__ = ["known_failure"]
 
-_INSTALL = (
-    "set PYSPARK_PYTHON to an interpreter that has it, or send it: "
-    "spark.sparkContext.addPyFile(str(tessel.spark_exec.package_archive()))"
-)
 _PYTHON = "set PYSPARK_PYTHON to an interpreter that all workers have, with what Tessel stands on"
 _LOGS = "the folder of the application on a worker has what its executors wrote before they ended"
 
@@ -21,14 +18,14 @@ _KNOWN = (
     (
         r"tessel-worker-lacks ([^{]+?): (.*)",
         "Spark's workers run {0}, which lacks Tessel: {1}",
-        _INSTALL,
+        INSTALL_HINT,
     ),
     (
         r"tessel-worker-differs ([^{]+?): (\S+) (\S+)",
         "Spark's workers run {0}, which has Tessel {1}; the driver has {2}",
-        _INSTALL,
+        INSTALL_HINT,
     ),
-    (r"No module named '(tessel\b[^']*)'", "Spark's workers have no module {0!r}", _INSTALL),
+    (r"No module named '(tessel\b[^']*)'", "Spark's workers have no module {0!r}", INSTALL_HINT),
     (
         r"No module named '((?:pyarrow|pandas|numpy|esper|lark|google_crc32c)\b[^']*)'",
         "the Python of Spark's workers has no module {0!r}",

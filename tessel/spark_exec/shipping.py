@@ -1,7 +1,7 @@
 """How a task reaches a worker that may lack the package, or have another version of it.
 
 What Spark sends is a function of the standard library alone with the task as bytes: only a worker
-that has this package, in the driver's version, takes the bytes for a task. Any other says so.
+that has the very package of the driver takes the bytes for a task. Any other says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.spark_exec.submission import package_version
+from tessel.spark_exec.submission import package_build
 from tessel.spark_exec.tasks import TaskFunction
 
 __all__ = ["shipped"]
@@ -25,7 +25,7 @@ def shipped(task: TaskFunction) -> TaskFunction:
     """
     cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
     packed: bytes = cloudpickle.dumps(task)
-    version = package_version()
+    build = package_build()
 
     # Nothing of a module is used below: with it, the function would not load without the package.
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -35,11 +35,11 @@ def shipped(task: TaskFunction) -> TaskFunction:
 
         place = f"{sys.executable} on {socket.gethostname()}"
         try:
-            from tessel.spark_exec.submission import package_version
+            from tessel.spark_exec.submission import package_build
         except ImportError as error:
             raise RuntimeError(f"tessel-worker-lacks {place}: {error}") from None
-        if package_version() != version:
-            raise RuntimeError(f"tessel-worker-differs {place}: {package_version()} {version}")
+        if package_build() != build:
+            raise RuntimeError(f"tessel-worker-differs {place}: {package_build()} {build}")
         yield from pickle.loads(packed)(batches)
 
     return run

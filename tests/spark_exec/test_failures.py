@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tessel.spark_exec import shipping
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.failures import known_failure
 from tessel.spark_exec.reaching import within_start_timeout
+from tessel.spark_exec.submission import check_same_package, package_archive, package_build
 
 PAGE = (
     "An error occurred while calling o61.collectToPython.\n: org.apache.spark.SparkException: "
@@ -76,13 +78,46 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_a_worker_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch({"x": [1]})
     assert list(shipping.shipped(_same)(iter([batch]))) == [batch]
-    monkeypatch.setattr(shipping, "package_version", lambda: "9.9")
+    monkeypatch.setattr(shipping, "package_build", lambda: "9.9")
     with pytest.raises(RuntimeError) as caught:
         next(shipping.shipped(_same)(iter([batch])))
     error = from_driver_exception(RuntimeError(f"{PAGE}{caught.value}\n at"))
-    assert "has Tessel 0.1.0; the driver has 9.9" in error.message
+    assert f"has Tessel {package_build()}; the driver has 9.9" in error.message
     assert sys.executable in error.message
     assert "package_archive()" in str(error.hint)
+
+
+def test_modules_that_differ_are_another_build(tmp_path: Path) -> None:
+    sent = tmp_path / "sent.zip"
+    with zipfile.ZipFile(package_archive()) as source, zipfile.ZipFile(sent, "w") as target:
+        for name in source.namelist():
+            changed = name == "tessel/cached.py"
+            target.writestr(name, source.read(name) + b"#\n" * changed)
+    told = [
+        subprocess.run(
+            [
+                sys.executable,
+                "-S",
+                "-c",
+                f"import sys; sys.path[:0] = ['{place}', {_LIBRARY!r}]; {_TOLD}",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env={},
+        ).stdout.strip()
+        for place in (package_archive(), sent)
+    ]
+    assert told[0] == package_build()  # an archive of it is the same package
+    assert told[1] != told[0]
+    with pytest.raises(SparkError, match=r"which has Tessel .*; the driver has 0\.0") as caught:
+        check_same_package("0.0")
+    assert "package_archive()" in str(caught.value.hint)
+
+
+_TOLD = "from tessel.spark_exec.submission import package_build; print(package_build())"
+_LIBRARY = sysconfig.get_path("purelib")
 
 
 def test_a_worker_without_the_package_is_told(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import field
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -34,6 +35,7 @@ from tessel.spark_exec.flows import NarrowFlow
 from tessel.spark_exec.source.options import ReadOptions
 from tessel.spark_exec.source.rows import row_batches
 from tessel.spark_exec.source.types import spark_schema, wire_schema
+from tessel.spark_exec.submission import check_same_package, package_build
 from tessel.spark_exec.units import source_units
 from tessel.store.objects.open import address_of
 from tessel.store.pinned import PinnedViews
@@ -56,10 +58,13 @@ class Pin:
         The id of the store.
     version
         Its version.
+    build
+        The package that chose it.
     """
 
     store: str
     version: int
+    build: str = field(default_factory=package_build)
 
 
 def pinned(asked: ReadOptions) -> tuple[Pin, StructType]:
@@ -201,6 +206,7 @@ def _catalog(repository: Repository, asked: ReadOptions, pin: Pin | None) -> Pin
 
 
 def _reopened(asked: ReadOptions, pin: Pin) -> Repository:
+    check_same_package(pin.build)
     repository = asked.place.opened(read_only=True)
     if repository.id != pin.store:
         raise NotAStoreError(

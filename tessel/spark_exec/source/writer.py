@@ -41,6 +41,7 @@ from tessel.lazy import dataclass
 from tessel.spark_exec.source.options import WriteOptions
 from tessel.spark_exec.source.rows import BATCH_ROWS
 from tessel.spark_exec.source.types import as_declared, spark_schema, stored_schema
+from tessel.spark_exec.submission import check_same_package, package_build
 from tessel.store.frames import check_column_names
 from tessel.store.index_column import check_index
 from tessel.store.names import check_symbol_name
@@ -122,6 +123,7 @@ class StagingWriter:
         self._schema = schema
         self._index = index
         self._job = secrets.token_hex(8)
+        self._build = package_build()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one partition; runs in a task, maybe several times."""
@@ -171,6 +173,7 @@ class StagingWriter:
             yield as_declared(table, self._schema, "the type that is stored,")
 
     def _opened(self) -> Repository:
+        check_same_package(self._build)
         repository = self.asked.place.opened(read_only=False)
         if repository.id != self._store:
             raise NotAStoreError(
