@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,3 +201,27 @@ def test_the_package_runs_from_its_archive(folder: Path, tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[1, 2] 0.1.0\n" or done.stdout == "[2, 1] 0.1.0\n"
+
+
+def test_a_server_of_connect_that_accepts_and_says_nothing(folder: Path, tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        done = run_script(
+            f"""
+            import os, sys
+            os.environ["TESSEL_SPARK_START_TIMEOUT"] = "1"
+            from tessel.cli import main
+
+            server = "sc://127.0.0.1:{silent.getsockname()[1]}"
+            sys.argv[1:] = ["submit", "p > 9", "-s", {str(folder)!r}, "--symbol", "trades"]
+            sys.argv += ["--remote", server]
+            main()
+            """,
+            folder=tmp_path,
+        )
+    assert done.returncode == 8, done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["kind"] == "spark-failed"
+    assert "no Spark master answers at 'sc://127.0.0.1:" in error["message"]
+    assert "no session within 1 s" in error["detail"]

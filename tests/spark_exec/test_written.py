@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,13 @@ from hypothesis import strategies as st
 from tessel import options
 from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder
-from tessel.errors import StoreNotVisibleError, TesselError
+from tessel.errors import CancelledError, StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
+from tessel.job import Job, JobState
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_same
 from tests.collecting import collect_all
+from tests.spark_exec.cluster_drivers import Takes
 from tests.spark_exec.queries import many_symbols
 from tests.strategies.queries import build, chains, query_tables
 from tests.strategies.tables import cut_into_segments, tables
@@ -122,6 +125,27 @@ def test_a_task_that_fails_leaves_no_version(store: Store, executor: SparkExecut
     assert "y" not in store.symbols()
     collect_all(store)
     assert {*store.objects.list("seg/"), *store.objects.list("man/")} == segments
+
+
+def test_a_write_that_is_cancelled_half_way_leaves_no_version(
+    store: Store, executor: SparkExecutor
+) -> None:
+    held = {*store.objects.list("seg/"), *store.objects.list("man/")}
+    version = store.version
+    slow = store.scan("a").then(Takes(0.2))
+    with options(fsync=False, inline_bytes=0):
+        job = Job(lambda: store.write("y", slow, executor=executor), "a slow write")
+        while job.progress.done < 1:
+            assert not job.done(), job.error
+            time.sleep(0.02)
+        assert job.cancel()
+        with pytest.raises(CancelledError):
+            job.result()
+    assert job.state == JobState.CANCELLED
+    assert store.version == version
+    assert "y" not in store.symbols()
+    collect_all(store)
+    assert {*store.objects.list("seg/"), *store.objects.list("man/")} == held
 
 
 def test_a_store_that_workers_cannot_open_is_told_before_any_job(
