@@ -1,4 +1,7 @@
-"""What failures of Spark itself mean, in a sentence; each is known by words of the JVM's page."""
+"""What pages of the JVM mean, in a sentence: errors of ours that they show, failures of Spark.
+
+Each failure of Spark is known by words of its page.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterable
 from tessel.errors import CancelledError, SparkError, TesselError
 from tessel.spark_exec.submission import INSTALL_HINT
 
-__all__ = ["known_failure"]
+__all__ = ["known_failure", "shown_error"]
 
 _PYTHON = "set PYSPARK_PYTHON to an interpreter that all workers have, with what Tessel stands on"
 _LOGS = "the folder of the application on a worker has what its executors wrote before they ended"
@@ -37,6 +40,11 @@ _KNOWN = (
         _PYTHON,
     ),
     (r'Cannot run program "(.*?)"', "Spark's workers find no Python at {0!r}", _PYTHON),
+    (
+        r"Python worker failed to connect back|waiting for the Python worker to connect back",
+        "a Python worker of Spark did not start within the time that Spark gives it",
+        "the machine is busy: run it again; a stream goes on from its checkpoint",
+    ),
     (
         r"Master removed our application: (\w+)",
         "the Spark master removed the application ({0}): its executors failed again and again",
@@ -71,12 +79,47 @@ _KNOWN = (
         "check that it is running, and connect anew",
     ),
 )
+_TYPED = re.compile(
+    r"^tessel\.errors\.[\w.]+: \[(?P<kind>[a-z][a-z0-9-]*)\] (?P<message>.*)"
+    r"(?P<more>(?:\n {2}.*)*)",
+    re.MULTILINE,
+)
+"""One of our errors as the last lines of a traceback."""
+_CONTEXT = re.compile(r"  in (\w+): (.*)")
 _CANCELLED = re.compile(r"SPARK_JOB_CANCELLED|OPERATION_CANCELED|cancelled part of cancelled job")
+
+
+def shown_error(text: str) -> TesselError | None:
+    """Return the typed error that a page of Spark shows at the end of a traceback, or None.
+
+    So errors of the data source arrive: Spark runs it in processes of its own.
+    """
+    shown = list(_TYPED.finditer(text))
+    if not shown:
+        return None
+    found = shown[-1]  # those before it are what it was raised from
+    lines = found["more"].splitlines()
+    detail = [line[4:] for line in lines if line.startswith("    ")]
+    others = [line for line in lines if line and not line.startswith("    ")]
+    context = {m[1]: m[2] for line in others if (m := _CONTEXT.fullmatch(line))}
+    hint = [line[2:] for line in others if not _CONTEXT.fullmatch(line)]
+    return TesselError.from_json(
+        {
+            "kind": found["kind"],
+            "message": found["message"].rstrip(),
+            "detail": "\n".join(detail) or None,
+            "hint": "\n".join(hint) or None,
+            "context": context,
+        }
+    )
 
 
 def known_failure(texts: Iterable[str]) -> TesselError | None:
     """Return the error of a failure that is known by its words, or None."""
     for text in texts:
+        typed = shown_error(text)
+        if typed is not None:
+            return typed
         for pattern, message, hint in _KNOWN:
             found = re.search(pattern, text)
             if found:

@@ -47,6 +47,11 @@ PAGE = (
         ("[PYTHON_VERSION_MISMATCH] Python in worker has 3.9", "has 3.9", "PYSPARK_PYTHON"),
         ("ModuleNotFoundError: No module named 'tessel'\n", "module 'tessel'", "package_archive"),
         ("ModuleNotFoundError: No module named 'pyarrow'", "no module 'pyarrow'", "PYSPARK_PYTHON"),
+        (
+            "SparkException: Python worker failed to connect back.\n\tat",
+            "did not start within the time",
+            "from its checkpoint",
+        ),
         ("Job 3 failed because SparkContext was shut down", "session was stopped", "stop_session"),
         (
             "Total size of serialized results of 3 tasks (1.1 GiB) is bigger than "
@@ -145,3 +150,37 @@ def test_a_silent_server_is_left() -> None:
     ever.set()
     assert "no session within 1 s" in str(caught.value.detail)
     assert within_start_timeout("sc://x", lambda: 7) == 7
+
+
+_TRACEBACK = """\
+[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: Traceback (most recent call last):
+  File "/w/tessel/spark_exec/source/options.py", line 7, in of
+    raise NameNotFoundError.for_name("verb", verb, _VERBS)
+tessel.errors.names.NameNotFoundError: [name-not-found] no verb 'upsrt'
+    two lines
+      of detail
+  did you mean 'upsert'?
+  in symbol: 'x'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/w/tessel/spark_exec/source/options.py", line 9, in of
+    raise InvalidInputError("y") from error
+{}
+\tat org.apache.spark.sql.execution.python.PythonPlanner
+"""  # noqa: E501  (as Spark has it)
+
+
+def test_an_error_of_ours_in_a_page_is_raised_as_it_was() -> None:
+    for error in (
+        SparkError("it was so", hint="do this\nor that", detail="a\n  b\n\nc").with_context(
+            symbol="'x'", clause="filter(a > 1)"
+        ),
+        SparkError("it was so: [no-kind] in x: y"),
+    ):
+        shown = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        found = from_driver_exception(RuntimeError(_TRACEBACK.format(shown)))
+        assert type(found) is SparkError
+        assert str(found) == str(error)
+        assert (found.hint, found.context) == (error.hint, error.context)

@@ -8,7 +8,9 @@ All but ``options`` import pyspark, so they are imported where a session is at h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +20,9 @@ __all__ = ["register_source"]
 
 def register_source(session: SparkSession) -> None:
     """Make ``format("tessel")`` known to a session; doing it again changes nothing.
+
+    From then on the errors of the source are raised as what they are, where pyspark would raise
+    one of its own around a page that shows them.
 
     Raises
     ------
@@ -30,3 +35,28 @@ def register_source(session: SparkSession) -> None:
     from tessel.spark_exec.source.registration import TesselSource
 
     session.dataSource.register(TesselSource)
+    _raise_typed_errors()
+
+
+def _raise_typed_errors() -> None:
+    """Wrap what makes Python's exceptions of the JVM's: pyspark has no place to say more of one."""
+    from pyspark.errors.exceptions import captured
+
+    from tessel.spark_exec.failures import shown_error
+
+    modules: list[Any] = [captured]
+    if "pyspark.sql.connect.client.core" in sys.modules:
+        modules.append(sys.modules["pyspark.sql.connect.client.core"])
+
+    def raising_typed(convert: Any) -> Any:
+        @functools.wraps(convert)
+        def converted(*arguments: Any, **options: Any) -> Exception:
+            error: Exception = convert(*arguments, **options)
+            return shown_error(str(error)) or error
+
+        converted.of_tessel = True  # type: ignore[attr-defined]
+        return converted
+
+    for module in modules:
+        if not hasattr(module.convert_exception, "of_tessel"):
+            module.convert_exception = raising_typed(module.convert_exception)
