@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import tessel as ts
 from tessel.cli.app import app
 from tessel.cli.documents import read_document
 from tessel.compare import Difference
+from tessel.errors import SparkError
 from tests.spark_exec.scripts import run_script
 
 if TYPE_CHECKING:
@@ -225,3 +227,16 @@ def test_a_server_of_connect_that_accepts_and_says_nothing(folder: Path, tmp_pat
     assert error["kind"] == "spark-failed"
     assert "no Spark master answers at 'sc://127.0.0.1:" in error["message"]
     assert "no session within 1 s" in error["detail"]
+
+
+def test_an_error_of_a_driver_of_spark_submit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark gives what the driver prints on both streams as one."""
+    error = SparkError("it was so", hint="do that")
+    told = json.dumps({"state": "failed", "error": error.to_json()}, indent=2)
+    done = subprocess.CompletedProcess([], 8, f"a warning\n{told}\n{error}\n", "INFO\n")
+    monkeypatch.setattr("tessel.spark_exec.spark_submit", lambda *_, **__: done)
+    command = ["submit", "p > 9", "-s", folder, "--symbol", "trades", "--deploy", "spark-submit"]
+    outcome = _outcome(command, code=8)
+    assert (outcome["state"], outcome["error"]) == ("failed", error.to_json())

@@ -129,7 +129,9 @@ def _by_spark_submit(chosen: Any) -> dict[str, Any]:
         path.write_text(json.dumps(inner.to_json()), encoding="utf-8")
         done = spark_submit(_PROGRAM, ["submit", str(path)], master=master, configuration=settings)
     try:
-        outcome: dict[str, Any] = json.loads(done.stdout)
+        # Spark puts what the driver says of an error behind its outcome, into one stream.
+        printed = done.stdout[done.stdout.index("{") :]
+        outcome: dict[str, Any] = json.JSONDecoder().raw_decode(printed)[0]
         if "error" in outcome:
             outcome["error"] = TesselError.from_json(outcome["error"])
         return outcome
