@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,10 @@ __all__ = ["Computed", "Entries"]
 _MOST_SHARED_BYTES = 1 << 16
 """Larger dictionaries are seldom those of two segments, and take long to compare."""
 
-_MOST_FUNCTIONS = 8
-"""Of each dictionary; what they are is kept while the segment stays open."""
+_MOST_MEMOS = 16
+"""Of each dictionary; they stay while its segment stays open."""
+
+Memo = TypeVar("Memo")
 
 
 class Entries:
@@ -50,7 +52,7 @@ class Entries:
     def __init__(self, values: pa.Array, *, are_shared: bool = False) -> None:
         self.values = values
         self.are_shared = are_shared
-        self._computed: dict[bytes, Computed] = {}
+        self._memos: dict[Hashable, Any] = {}
 
     @classmethod
     def shared(cls, values: pa.Array) -> Entries:
@@ -78,14 +80,20 @@ class Entries:
         make
             Computes it of values; None where it cannot be.
         """
-        found = self._computed.get(function)
-        if found is None:
+
+        def computed() -> Computed | None:
             values = make(pa.concat_arrays([self.values, pa.nulls(1, self.values.type)]))
-            if values is None:
-                return None
-            found = self._computed[function] = Computed(Entries(values[:-1]), values[-1])
-            for oldest in list(self._computed)[:-_MOST_FUNCTIONS]:
-                self._computed.pop(oldest, None)
+            return None if values is None else Computed(Entries(values[:-1]), values[-1])
+
+        return self.memo(function, computed)
+
+    def memo(self, key: Hashable, make: Callable[[], Memo]) -> Memo:
+        """Return what was made of the entries under a key, made now if it is not among the last."""
+        found: Memo | None = self._memos.get(key)
+        if found is None:
+            found = self._memos[key] = make()
+            for oldest in list(self._memos)[:-_MOST_MEMOS]:
+                self._memos.pop(oldest, None)
         return found
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import tessel as ts
+from tessel.store.manifest.batch import Batch
 from tests.clauses.helpers import fresh_store
 
 Q = ts.QueryBuilder()
@@ -129,3 +130,34 @@ def test_an_entry_that_fails_is_told_only_for_a_row_that_has_it() -> None:
     assert store.read("x", query=passed).to_arrow().to_pydict() == {"g": [1, 2], "n": [500, 1000]}
     with pytest.raises(ts.TesselError, match="'x'"):
         store.read("x", query=Q.apply("g", number).groupby("g").agg(n=("v", "count")))
+
+
+@pytest.mark.parametrize("names", [100, 9_000], ids=["shared", "of one segment"])
+def test_a_query_that_runs_again_compiles_nothing(
+    names: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large the dictionaries of the keys are, which two queries have in common."""
+    random = np.random.default_rng(4)
+    words = np.array([f"the name of the customer {each}" for each in range(names)])
+    table = pa.table({"k": random.choice(words, 40_000), "v": random.integers(0, 9, 40_000)})
+    store = fresh_store()
+    with ts.options(segment_rows=20_000):
+        store.write("x", table)
+    compiled: list[object] = []
+    compile_bound = Batch._compiled
+
+    def counted(batch: Batch, *rest: Any) -> Any:
+        compiled.append(batch)
+        return compile_bound(batch, *rest)
+
+    monkeypatch.setattr(Batch, "_compiled", counted)
+    queries = [Q.filter(f"v > {least}").groupby("k").agg(s="sum(v)") for least in (2, 5)]
+    first = [store.read("x", query=query).to_arrow() for query in queries]
+    assert compiled
+    compiled.clear()
+    again = [store.read("x", query=query).to_arrow() for query in queries]
+    assert not compiled
+    assert again == first
+    for least, found in zip((2, 5), first, strict=True):
+        asked = f'SELECT k, sum(v)::BIGINT FROM "table" WHERE v > {least} GROUP BY k'
+        assert sorted(_rows(found)) == sorted(duckdb.query(asked).fetchall())

@@ -13,6 +13,7 @@ these rows alone (late materialization).
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
@@ -28,6 +29,7 @@ from tessel.store.manifest.selected_rows import SELECTED, SelectedRows
 
 if TYPE_CHECKING:
     from tessel.expression.block_columns import ColumnForm
+    from tessel.expression.block_entries import Entries
     from tessel.expression.encoded import BlockProgram
     from tessel.expression.node import Expression
     from tessel.store.manifest.opened_batch import OpenedBatch
@@ -275,13 +277,21 @@ class Batch:
             return None
         columns, spans = stored
         forms = tuple(map(_EXACT_FORM if exact else _PROGRAM_FORM, columns))
-        key = question, tuple(names), self._proved, forms
-        found = self.bindings.compiled.get(key)
-        if found is None:
+        own: Entries | None = None
+        for form in forms:
+            if form.entries is not None and not form.entries.are_shared:
+                own = form.entries
+                break
+
+        def compiled() -> tuple[Plan | None]:
             by_name = dict(zip([*needed, SELECTED], forms, strict=False))
-            found = (self._compiled(names, used, by_name, plan),)
-            if all(each.entries is None or each.entries.are_shared for each in forms):
-                self.bindings.compiled.put(key, found)
+            return (self._compiled(names, used, by_name, plan),)
+
+        key = question, tuple(names), self._proved
+        if own is None:
+            found = self.bindings.compiled.get_or_make((*key, forms), compiled)
+        else:  # what no other segment can use does not outlive this one
+            found = own.memo((weakref.ref(self.bindings), *key, *map(_unheld, forms)), compiled)
         return None if found[0] is None else OpenedBatch(found[0], spans, columns)
 
     # --- inside -----------------------------------------------------------------------------------
@@ -331,6 +341,12 @@ class Batch:
         found = copy.copy(self)
         found.bindings = bindings
         return found
+
+
+def _unheld(form: ColumnForm) -> Hashable:
+    """Return what tells a form from others without keeping its dictionary alive."""
+    entries = form.entries
+    return form if entries is None else (form._replace(entries=None), weakref.ref(entries))
 
 
 def _narrow(rows: SelectedRows, bound: Conjunct | IndexBounds, unit: int) -> None:
