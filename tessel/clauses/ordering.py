@@ -110,11 +110,6 @@ class Ordering:
                     type=str(schema.type_of(name)),
                 )
 
-    @property
-    def first_key(self) -> Ordering:
-        """The order by the most significant column alone."""
-        return Ordering(self.by[:1], self.descending[:1], self.missing)
-
     def keeps_index(self, schema: TableSchema) -> bool:
         """Return whether rows in this order are in that of the time index."""
         return self.by[0] == schema.index and not self.descending[0]

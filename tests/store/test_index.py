@@ -39,7 +39,6 @@ _steps = st.lists(
     st.tuples(st.just("cut"), st.integers(0, ROWS + 1), st.integers(0, ROWS + 1))
     | st.tuples(st.just("mask"), st.lists(st.booleans(), min_size=3, max_size=3))
     | st.tuples(st.just("columns"), st.sets(st.sampled_from("atbc")))
-    | st.tuples(st.just("slices"), st.lists(st.integers(0, ROWS), min_size=6, max_size=6))
     | st.tuples(st.just("split"), st.integers(1, ROWS)),
     max_size=5,
 )
@@ -65,7 +64,7 @@ def test_any_sequence_of_cuts_is_that_of_a_list_of_rows(steps: list[tuple[Any, .
             wanted = arguments[0] & set(names)
             names = [name for name in names if name in wanted]
             index = index.keep_columns(wanted, clause=kind, reason="r")
-        elif kind == "split":
+        else:
             before = index
             slices = [
                 [row for row in rows if row % 5 // arguments[0] == part]
@@ -77,13 +76,6 @@ def test_any_sequence_of_cuts_is_that_of_a_list_of_rows(steps: list[tuple[Any, .
             assert index.drops == before.drops
             total_segments += len(index) - len(before)
             total_bytes += int(index.bytes.sum() - before.bytes.sum())
-        else:
-            low, high = (np.array((arguments[0][n::2] * ROWS)[: index.slices]) for n in (0, 1))
-            slices = [
-                [row for row in rows if a <= row < b]
-                for rows, a, b in zip(slices, low, high, strict=True)
-            ]
-            index = index.cut_slices(low, high, clause=kind, reason="r")
         slices = [rows for rows in slices if rows]
 
         assert index.schema.names == names

@@ -281,21 +281,6 @@ class SegmentIndex:
         starts = self.slice_row_start
         return self._with_slices(mask, (starts + low)[mask], (starts + high)[mask], clause, reason)
 
-    def cut_slices(
-        self, starts: Integers, ends: Integers, *, clause: str, reason: str
-    ) -> SegmentIndex:
-        """Keep rows ``[starts[i], ends[i])`` of row slice *i*, counted in the symbol.
-
-        What lies outside the slice is ignored; a slice left without rows falls away. Both int64,
-        shape ``(slices,)``.
-        """
-        low = np.maximum(np.asarray(starts, dtype=np.int64), self.slice_row_start)
-        high = np.minimum(np.asarray(ends, dtype=np.int64), self.slice_row_end)
-        mask = low < high
-        if (low == self.slice_row_start).all() and (high == self.slice_row_end).all():
-            return self
-        return self._with_slices(mask, low[mask], high[mask], clause, reason)
-
     def keep_columns(self, names: Iterable[str], *, clause: str, reason: str) -> SegmentIndex:
         """Keep these columns; column slices that hold none of them fall away.
 
