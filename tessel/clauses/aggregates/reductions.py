@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -137,8 +137,8 @@ class Reduction(ABC):
         """Return the state of some of the groups."""
 
     @abstractmethod
-    def lines(self, state: Any) -> Iterator[Any]:
-        """Give the arrays that a state holds."""
+    def lines(self, state: Any) -> Iterable[Any]:
+        """Return the arrays that a state holds."""
 
     @abstractmethod
     def arrays(self, state: Any) -> list[pa.Array]:
@@ -240,8 +240,8 @@ class _Count(Reduction):
     def take(self, state: Codes, groups: Codes) -> Codes:
         return state[groups]
 
-    def lines(self, state: Codes) -> Iterator[Any]:
-        yield state
+    def lines(self, state: Codes) -> Iterable[Any]:
+        return (state,)
 
     def arrays(self, state: Codes) -> list[pa.Array]:
         return [arrow_array(state)]
@@ -292,11 +292,10 @@ class _Sum(Reduction):
         parts = {place: numbers[groups] for place, numbers in state.by_place.items()}
         return SumParts(parts, state.segments)
 
-    def lines(self, state: SumParts | ExactSums) -> Iterator[Any]:
+    def lines(self, state: SumParts | ExactSums) -> Iterable[Any]:
         if isinstance(state, SumParts):
-            yield from state.by_place.values()
-        else:
-            yield from (state.first_limb, state.ends, state.limbs, state.infinities)
+            return state.by_place.values()
+        return state.first_limb, state.ends, state.limbs, state.infinities
 
     def arrays(self, state: SumParts | ExactSums) -> list[pa.Array]:
         return state_arrays(self.result(state))
@@ -329,8 +328,8 @@ class _Selected(Reduction):
     def take(self, state: Any, groups: Codes) -> Any:
         return state.take(arrow_array(groups))
 
-    def lines(self, state: Any) -> Iterator[Any]:
-        yield state
+    def lines(self, state: Any) -> Iterable[Any]:
+        return (state,)
 
     def arrays(self, state: Any) -> list[pa.Array]:
         return [self.result(state)]
@@ -368,8 +367,8 @@ class _Extreme(_Selected):
             return super().take(state, groups)
         return Extremes(state.numbers[groups], state.some[groups], state.kind)
 
-    def lines(self, state: Any) -> Iterator[Any]:
-        yield from (state.numbers, state.some) if isinstance(state, Extremes) else (state,)
+    def lines(self, state: Any) -> Iterable[Any]:
+        return (state.numbers, state.some) if isinstance(state, Extremes) else (state,)
 
     def result(self, state: Any) -> pa.Array:
         return state.values if isinstance(state, Extremes) else state

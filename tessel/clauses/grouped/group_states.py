@@ -7,7 +7,7 @@ else, enters as one of its own, whose state is its Arrow columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,8 +119,10 @@ class StatePlan(ReductionSet[StateKey]):
 
     def nbytes(self, states: States) -> int:
         """Return the bytes of states."""
-        lines = (line for key, each in self.reductions.items() for line in each.lines(states[key]))
-        once = {id(line): int(line.nbytes) for line in lines}  # counts are of several
+        once: dict[int, int] = {}  # counts are of several
+        for key, each in self.reductions.items():
+            for line in each.lines(states[key]):
+                once[id(line)] = int(line.nbytes)
         return sum(once.values())
 
     def names(self, key: StateKey) -> list[str]:
@@ -155,8 +157,8 @@ class _Own(Reduction):
         rows = arrow_array(groups)
         return [array.take(rows) for array in state]
 
-    def lines(self, state: list[pa.Array]) -> Iterator[pa.Array]:
-        yield from state
+    def lines(self, state: list[pa.Array]) -> Iterable[pa.Array]:
+        return state
 
     def arrays(self, state: list[pa.Array]) -> list[pa.Array]:
         return state
