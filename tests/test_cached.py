@@ -6,10 +6,11 @@ import copy
 import dataclasses
 import pickle
 import threading
+from typing import Protocol, runtime_checkable
 
 import pytest
 
-from tessel.cached import cached
+from tessel.cached import cached, copied, satisfies
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,3 +127,25 @@ def test_threads_that_ask_other_objects_do_not_wait():
     go_on.set()
     thread.join()
     assert other.answer == 42
+
+
+def test_a_copy_has_what_was_computed_and_goes_its_own_way():
+    one = Square(2)
+    assert one.area == [4]
+    other = copied(one)
+    assert type(other) is Square
+    assert other == one
+    assert other.area is one.area
+    other.__dict__["side"] = 3
+    assert one.side == 2
+
+
+def test_a_protocol_is_satisfied_by_methods_whoever_wrote_the_class():
+    class Closing(Protocol):
+        def close(self) -> None: ...
+
+    class Door:
+        def close(self) -> None: ...
+
+    for value, expected in ((Door(), True), (Square(2), False)):
+        assert satisfies(value, runtime_checkable(Closing)) is expected

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.arrays import empty_table
+from tessel.cached import satisfies
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import (
@@ -204,7 +205,7 @@ def carrying_clause(stage: Stage) -> Carries:
         When it lacks the methods for it.
     """
     clause = stage.clauses[0]
-    if not isinstance(clause, Carries):
+    if not satisfies(clause, Carries):
         raise PlanError(
             f"clause {clause.name!r} declares carries={stage.carries!s}, without the methods",
             hint="implement carry_schema, summary, combine, suffices and process_between",
@@ -364,9 +365,10 @@ def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
     """
 
     def bound(clause: Clause) -> Clause:
-        if not isinstance(clause, Broadcasts):
+        joining: object = clause
+        if not satisfies(joining, Broadcasts):
             return clause
-        return _named_errors(clause, clause.bound, others)
+        return _named_errors(clause, joining.bound, others)
 
     return Stage(tuple(map(bound, stage.clauses)), stage.schemas)
 
@@ -377,7 +379,7 @@ def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int
     Beside each stand the estimated bytes of what it makes.
     """
     clause = stage.clauses[0]
-    assert isinstance(clause, Expands)
+    assert satisfies(clause, Expands)
     parts = _named_errors(stage.clauses[0], clause.parts, unit, unit=unit)
     return [(Stage((part, *stage.clauses[1:]), stage.schemas), size) for part, size in parts]
 
@@ -442,7 +444,7 @@ def interleave_units(
 ) -> Iterator[ProcessingUnit]:
     """Run a stage whose first clause takes several streams; as in `run_clauses`."""
     clause = stage.clauses[0]
-    assert isinstance(clause, Interleaves)
+    assert satisfies(clause, Interleaves)
     try:
         yield from _streamed(stage, clause.interleave(inputs))
     finally:

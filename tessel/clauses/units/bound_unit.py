@@ -8,7 +8,6 @@ batches.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import itertools
@@ -20,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.cached import cached
+from tessel.cached import cached, copied
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.units.pieces import load_piece, place_of
 from tessel.clauses.units.reduced import ReducedUnit, columns_of, done, runs_of, unused_after
@@ -243,7 +242,7 @@ class BoundUnit(ProcessingUnit):
 
     def by_clause(self, name: str) -> BoundUnit:
         """Return the unit as a clause sees it, which telemetry names."""
-        found = copy.copy(self)
+        found = copied(self)
         found.clause = name
         return found
 

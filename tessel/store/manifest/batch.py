@@ -12,7 +12,6 @@ these rows alone (late materialization).
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
@@ -23,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.cached import copied
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.bindings import Bindings, Bound, Computed, Conjunct, IndexBounds
 from tessel.store.manifest.selected_rows import SELECTED, SelectedRows
@@ -90,7 +90,7 @@ class Batch:
         found = self._with(self.bindings.filter(predicate, clause))
         bound = found.bindings.steps[-1]
         if isinstance(bound, Conjunct) and bound.stored:
-            found._pruned = copy.copy(self._pruned)
+            found._pruned = copied(self._pruned)
             if found._pruned.prune_pages(bound.predicate):
                 found._proved = (*self._proved, bound)
         return found
@@ -98,7 +98,7 @@ class Batch:
     def between(self, low: int | None, high: int | None, clause: str = "date_range") -> Batch:
         """Keep the rows whose time index lies in ``[low, high)``, in its own unit."""
         found = self._with(self.bindings.between(low, high, clause))
-        found._pruned = copy.copy(self._pruned)
+        found._pruned = copied(self._pruned)
         found._pruned.cut_index(low, high)
         return found
 
@@ -116,19 +116,19 @@ class Batch:
 
     def with_components(self, components: tuple[object, ...]) -> Batch:
         """Return the batch with other components."""
-        found = copy.copy(self)
+        found = copied(self)
         found.components = components
         return found
 
     def keep(self, places: npt.NDArray[np.int64]) -> Batch:
         """Keep the rows at these places of the row range, ascending, for which conjuncts hold."""
-        rows = copy.copy(self.source)
+        rows = copied(self.source)
         rows.keep(places)
         return self._of(rows)
 
     def keep_where(self, mask: npt.NDArray[np.bool_]) -> Batch:
         """Keep the rows where a mask is true, which has a value for each that conjuncts leave."""
-        rows = copy.copy(self.narrowed()[0])
+        rows = copied(self.narrowed()[0])
         rows.keep_where(mask)
         return self._of(rows)
 
@@ -181,7 +181,7 @@ class Batch:
 
     def within(self, parts: Sequence[SelectedPage]) -> Batch:
         """Return the batch of some parts of the rows alone, to be opened."""
-        found = copy.copy(self)
+        found = copied(self)
         found._pruned = self._pruned.within(parts)
         return found
 
@@ -338,7 +338,7 @@ class Batch:
 
     def _seen_as(self, bindings: Bindings) -> Batch:
         """Return the batch with bindings under which what was read of it stays."""
-        found = copy.copy(self)
+        found = copied(self)
         found.bindings = bindings
         return found
 

@@ -8,7 +8,6 @@ other columns are read for the selected rows alone.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.cached import copied
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
@@ -132,14 +132,14 @@ class SelectedRows:
 
     def within(self, parts: Sequence[SelectedPage]) -> SelectedRows:
         """Return the selection of some pages alone, in the order of rows; this one stays."""
-        found = copy.copy(self)
+        found = copied(self)
         ranges = [part.selected for part in parts]
         found._ranges = sorted(ranges, key=lambda selected: selected.low)
         return found
 
     def copied(self) -> SelectedRows:
         """Return a copy of the selection, which is narrowed and read without touching this one."""
-        found = copy.copy(self)
+        found = copied(self)
         found._ranges = [
             dataclasses.replace(selected, columns=dict(selected.columns))
             for selected in self._ranges
