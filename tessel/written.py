@@ -7,12 +7,11 @@ what was staged for one that did not come is collected by ``gc``.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.verbs import Verbs
-from tessel.errors import InvalidInputError, UnsortedIndexError
+from tessel.errors import InvalidInputError
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Plan
@@ -185,17 +184,6 @@ class WritesResults(Repository):
         elif index is None:
             index = plan.schema.index
         return TableSchema(plan.schema.arrow, index)
-
-
-@contextlib.contextmanager
-def _told_for_results() -> Iterator[None]:
-    """Let hints speak of writing results, not of what was staged for it."""
-    try:
-        yield
-    except UnsortedIndexError as error:
-        error.message = "the rows of the result are not in the order of the index"
-        error.hint = "sort the query by it; update() replaces the rows of a range of times"
-        raise
 
 
 def _refuse_executor(executor: ExecutorLike) -> None:
