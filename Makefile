@@ -83,6 +83,7 @@ bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_0
 bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke --seed 1 $(ARGS)
 	@$(BIN)/python -m benchmarks.harness --smoke --engines spark_sql tessel_spark -- spark
+	@$(BIN)/python -m benchmarks.importing --smoke
 	@$(BIN)/python -m benchmarks.cold --smoke
 	@$(BIN)/python -m benchmarks.cliffs --smoke
 	@$(BIN)/python -m benchmarks.paths --smoke

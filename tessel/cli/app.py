@@ -8,6 +8,7 @@ traceback.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated, Any
 
@@ -30,8 +31,25 @@ class _TellingErrors(TyperGroup):
         except TesselError as error:
             if ctx.params.get("debug"):
                 raise
-            typer.secho(str(error), err=True, fg=typer.colors.RED)
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            typer.secho(_with_options(str(error), command), err=True, fg=typer.colors.RED)
             raise typer.Exit(exit_code(error)) from error
+
+
+_ARGUMENT = re.compile(r"\b([a-z_]+)=(True|'[^']*'|\"[^\"]*\"|[\w.]+)")
+
+
+def _with_options(text: str, command: Any) -> str:
+    """Return the text of an error with arguments of Python as the options that a command has."""
+    known = {name for param in getattr(command, "params", ()) for name in param.opts}
+
+    def option(found: re.Match[str]) -> str:
+        name, value = f"--{found[1].replace('_', '-')}", found[2].strip("'\"")
+        if name not in known:
+            return found[0]
+        return name if value == "True" else f"{name} {value}"
+
+    return _ARGUMENT.sub(option, text)
 
 
 app = typer.Typer(

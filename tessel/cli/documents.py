@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tessel.cli.files import require_file
 from tessel.errors import MissingDependencyError, PlanFormatError
 
 __all__ = ["is_document", "read_document"]
@@ -41,6 +40,8 @@ def read_document(path: Path) -> Mapping[str, Any]:
     MissingDependencyError
         For YAML, without the extra ``cli``.
     """
+    from tessel.store.files import require_file
+
     require_file(path)
     try:
         text = path.read_text(encoding="utf-8")

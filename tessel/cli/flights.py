@@ -13,7 +13,6 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tessel.cli.files import read_csv
 from tessel.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -80,9 +79,10 @@ def read_flights() -> pa.Table:
         strings_can_be_null=True,
         timestamp_parsers=[csv.ISO8601],
     )
+    pa.enable_signal_handlers(False)  # Arrow's loses some; see tessel.store.files
     try:
         with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as stream:
-            table = read_csv(stream, convert)
+            table = csv.read_csv(stream, convert_options=convert)
     except (zipfile.BadZipFile, KeyError, pa.ArrowInvalid) as error:
         raise InvalidInputError(
             f"the flights in {path.name!r} cannot be read: {error}",

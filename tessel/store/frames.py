@@ -1,8 +1,9 @@
 """Whatever people hold their tables in, taken as Arrow: the one door for data to be written.
 
-Accepted: pandas frames and Series, Polars frames, pyarrow tables, record batches and readers of
-them, anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, dictionaries of columns, and
-iterables of any of these (all of one schema). Neither pandas nor Polars is imported here.
+Accepted: pandas frames and Series, Polars frames (lazy ones too), pyarrow tables, datasets, record
+batches and readers of them, anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``,
+dictionaries of columns, lists of dictionaries (one a row), iterables of any of these (all of one
+schema), and paths of files (:mod:`tessel.store.files`). Neither pandas nor Polars is imported here.
 
 Rules
 -----
@@ -16,8 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +70,7 @@ class Frame:
         return self.index if sort or self.increases else None
 
 
-_NO_TABLES = str | bytes | bytearray | memoryview
+_NO_PARTS = (str, os.PathLike, bytes, bytearray, memoryview)
 
 
 def read_frame(data: Any) -> Frame:
@@ -84,12 +87,14 @@ def read_frame(data: Any) -> Frame:
     SchemaMismatchError
         While going through ``tables``, when the parts of an iterable differ.
     """
-    is_one = _is_table(data) or _is_column(data) or isinstance(data, _NO_TABLES)
+    if _are_rows(data):
+        data = _rows_as_table(data)
+    is_one = _is_table(data) or _is_column(data) or isinstance(data, _NO_PARTS)
     if not is_one and isinstance(data, Iterable):
         if getattr(data, "ndim", 1) == 0:  # numpy says that it can be iterated
             raise _no_table(data)
         return _from_parts(iter(data))
-    if _is_of_pandas(data):
+    if _is_of("pandas", data, "DataFrame", "Series"):
         return _from_pandas(data)
     schema, tables = _open(data)
     stored = _stored_schema(schema)
@@ -133,7 +138,7 @@ def _is_table(data: Any) -> bool:
         isinstance(data, Mapping | pa.Table | pa.RecordBatch | pa.RecordBatchReader)
         or hasattr(data, "__arrow_c_stream__")
         or hasattr(data, "__arrow_c_array__")
-        or _is_of_pandas(data)
+        or _is_of("pandas", data, "DataFrame", "Series")
     )
 
 
@@ -145,6 +150,27 @@ def _is_column(data: Any) -> bool:
     return name == "Series" and module == "polars"
 
 
+def _are_rows(data: Any) -> bool:
+    """Return whether this is a list of rows, not of tables: dictionaries with a value a name."""
+    if not (isinstance(data, list | tuple) and data and isinstance(data[0], Mapping)):
+        return False
+    columns = (list, tuple, pa.Array, pa.ChunkedArray)
+    values = data[0].values()
+    return not all(isinstance(v, columns) or getattr(v, "ndim", 0) for v in values)
+
+
+def _rows_as_table(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, list[Any]]:
+    """Return rows as a dictionary of columns; a name that a row lacks is missing in it."""
+    for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InvalidInputError(
+                f"row {at} is a {type(row).__name__}, and those before it are dictionaries",
+                hint='give one dictionary a row: [{"price": 1.5}, {"price": 1.25}]',
+            )
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
 def _open(data: Any) -> tuple[pa.Schema, Iterator[pa.Table]]:
     """Return schema and rows of one table, in the types it has."""
     if _is_column(data):
@@ -154,8 +180,12 @@ def _open(data: Any) -> tuple[pa.Schema, Iterator[pa.Table]]:
         )
     if isinstance(data, pa.RecordBatchReader):
         return data.schema, (pa.Table.from_batches([batch]) for batch in data)
+    if isinstance(data, str | os.PathLike):
+        return _from_file(Path(data))
+    if _is_of("pyarrow.dataset", data, "Dataset"):
+        return _open(data.scanner().to_reader())
     with _telling(data):
-        table = _as_table(data)
+        table = _as_table(data.collect() if _is_of("polars", data, "LazyFrame") else data)
     return table.schema, iter([table])
 
 
@@ -178,15 +208,19 @@ def _as_table(data: Any) -> pa.Table:
     raise _no_table(data)
 
 
-def _is_of_pandas(data: Any) -> bool:
+def _from_file(path: Path) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    from tessel.store.files import Files
+
+    files = Files([path])
+    files.settle()
+    batches = files.take(lambda batches: batches)
+    return files.schema, (pa.Table.from_batches([batch]) for batch in batches)
+
+
+def _is_of(module: str, data: Any, *names: str) -> bool:
     # Another thread may be importing it right now: then nothing can be of it.
-    pandas = sys.modules.get("pandas")
-    kinds = tuple(
-        kind
-        for name in ("DataFrame", "Series")
-        if (kind := getattr(pandas, name, None)) is not None
-    )
-    return isinstance(data, kinds)
+    found = (getattr(sys.modules.get(module), name, None) for name in names)
+    return isinstance(data, tuple(kind for kind in found if kind is not None))
 
 
 def _from_pandas(data: Any) -> Frame:

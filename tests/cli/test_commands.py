@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 import tessel as ts
 from tessel.cli.app import app
+from tessel.cli.commands.import_files import run_name
 
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 TIMES = [START + dt.timedelta(hours=hour) for hour in range(6)]
@@ -180,6 +181,93 @@ def test_a_dry_run_writes_nothing(folder: Path, tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     _run(["import", source, "-s", absent, "--symbol", "new", "--dry-run"])
     assert not absent.exists()
+
+
+def _files(folder: Path, *texts: str) -> list[Path]:
+    paths = [folder / f"part{number}.csv" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return paths
+
+
+def test_each_file_is_a_commit_or_all_are_one(folder: Path, tmp_path: Path) -> None:
+    paths = _files(tmp_path, "at,n\n2020/01/01,1\n", "at,n\n2020/01/02,2.5\n")
+    command = ["import", *paths, "-s", folder, "--index", "at"]
+    _run([*command, "--symbol", "each"])
+    _run([*command, "--symbol", "one", "--one-commit"])
+    store = ts.open(str(folder))
+    assert [len(store.log(symbol)) for symbol in ("each", "one")] == [2, 1]
+    assert store.read("each").to_arrow() == store.read("one").to_arrow()
+    assert store.read("each").to_arrow()["n"].to_pylist() == [1.0, 2.5]
+
+
+def test_an_import_goes_on_behind_what_it_wrote(folder: Path, tmp_path: Path) -> None:
+    paths = _files(tmp_path, "n,w\n1,a\n", "n,w\n2,b\n", "n,w\n3,c\n4\n")
+    command = ["import", *paths, "-s", folder, "--symbol", "new"]
+    assert "line 3 has 1 values" in _run(command, code=4).stderr
+    store = ts.open(str(folder))
+    # What is wrong in the first block is found before anything is written.
+    assert "new" not in store.symbols()
+    paths[2].write_text("n,w\n3,c\n")
+    run = run_name("new", paths)
+    store = ts.open(str(folder))
+    for at in (1, 2):
+        with store.transaction(f"{run} {at}/3") as transaction:
+            take = transaction.write if at == 1 else transaction.append
+            take("new", {"n": [at], "w": ["ab"[at - 1]]})
+    assert json.loads(_run([*command, "--resume", "-o", "json"]).stdout)["rows"] == 1
+    assert _rows("query", "new", "n > 0", "-s", folder) == [
+        {"n": 1, "w": "a"},
+        {"n": 2, "w": "b"},
+        {"n": 3, "w": "c"},
+    ]
+    assert json.loads(_run([*command, "--resume", "-o", "json"]).stdout)["rows"] == 0
+
+
+def test_rows_are_appended(folder: Path, tmp_path: Path) -> None:
+    text = "at,name,size\n2025-01-02T00:00:00Z,z,7\n2025-01-01T00:00:00Z,y,6\n"
+    (path,) = _files(tmp_path, text)
+    command = ["import", path, "-s", folder, "--symbol", "trades", "--append"]
+    types = ["--type", "at=timestamp[us, UTC]"]
+    # The text of the error speaks the command line.
+    told = _run([*command, *types], code=4).stderr
+    assert "[index-unsorted]" in told
+    assert "sort=True" not in told
+    for dry in (["--dry-run"], []):
+        _run([*command, *types, "--sort", *dry])
+        sizes = ts.open(str(folder)).read("trades").to_arrow()["size"].to_pylist()
+        assert sizes[5:] == ([None] if dry else [None, 6, 7])
+
+
+def test_an_import_to_a_branch_and_from_standard_input(folder: Path) -> None:
+    _run(["branch", "create", "side", "-s", folder])
+    command = ["import", "-", "-s", folder, "--symbol", "new", "--branch", "side"]
+    outcome = CliRunner().invoke(
+        app,
+        [*map(str, command), "--index", "t", "--time-format", "epoch"],
+        input="t,v\n0,1\n60,2\n",
+    )
+    assert outcome.exit_code == 0, outcome.output
+    assert "new" not in ts.open(str(folder)).symbols()
+    found = ts.open(str(folder), branch="side").read("new").to_arrow()
+    assert found["t"].to_pylist() == [dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--time-format", "epoch"], "--time-format COLUMN=epoch"),
+        (["--time-format", "ISO"], "'ISO' is no time format"),
+        (["--format", "xml"], "kinds: csv"),
+        (["--type", "n"], "KEY=VALUE"),
+        (["--encoding", "utf-99"], "unknown encoding"),
+        (["-"], "standard input is read alone"),
+    ],
+)
+def test_options_of_an_import(folder: Path, tmp_path: Path, more: list[str], said: str) -> None:
+    (path,) = _files(tmp_path, "n\n1\n")
+    assert said in _run(["import", path, "-s", folder, "--symbol", "x", *more], code=4).stderr
+    assert "x" not in ts.open(str(folder)).symbols()
 
 
 @pytest.mark.parametrize(

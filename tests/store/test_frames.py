@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from tessel.errors import DuplicateColumnError, InvalidInputError
 from tessel.store import Repository
+from tessel.store.frames import read_frame
 from tessel.store.segment import normalise_schema
 from tests.store.helpers import read
 
@@ -179,12 +181,42 @@ def test_another_named_index_is_a_column() -> None:
         (pd.DataFrame({"day": [1, 2, 3]}, index=DAYS), DuplicateColumnError, "'day'"),
         (pd.DataFrame({"a": [1, "x"]}), InvalidInputError, "one type"),
         (pl.Series([1]), InvalidInputError, "Series"),
-        (pl.LazyFrame({"a": [1]}), InvalidInputError, "collect"),
     ],
     ids=[
-        "columns", "twice", "index twice", "mixed", "series", "lazy",
+        "columns", "twice", "index twice", "mixed", "series",
     ],
 )  # fmt: skip
 def test_frames_that_are_refused(frame: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         _written(frame)
+
+
+ROWS = pa.table({"a": [1, 2, None], "b": ["x", None, "y"]})
+
+
+@pytest.mark.parametrize("kind", ["lazy", "dataset", "rows", "parquet", "csv", "path"])
+def test_what_is_no_table_yet(kind: str, tmp_path: Path) -> None:
+    from pyarrow import csv, dataset, parquet
+
+    parquet.write_table(ROWS, tmp_path / "a.parquet")
+    csv.write_csv(ROWS, tmp_path / "a.csv")
+    given: Any = {
+        "lazy": lambda: pl.from_arrow(ROWS).lazy(),  # type: ignore[union-attr]
+        "dataset": lambda: dataset.dataset(tmp_path / "a.parquet"),
+        "rows": lambda: [{"a": 1, "b": "x"}, {"a": 2}, {"b": "y"}],
+        "parquet": lambda: str(tmp_path / "a.parquet"),
+        "csv": lambda: tmp_path / "a.csv",
+        "path": lambda: tmp_path / "a.parquet",
+    }[kind]()
+    found = pa.concat_tables(read_frame(given).tables)
+    assert found.to_pydict() == ROWS.to_pydict()
+
+
+def test_rows_of_which_one_is_no_dictionary() -> None:
+    with pytest.raises(InvalidInputError, match="row 1 is a int"):
+        read_frame([{"a": 1}, 2])
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="no file"):
+        read_frame(str(tmp_path / "absent.csv"))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tessel.cli.arguments import Form, StoreUri
+from tessel.cli.arguments import Form, StoreUri, settings_of
 from tessel.cli.output import OutputFormat, make_output
+from tessel.errors import InvalidInputError, SymbolNotFoundError
 
-__all__ = ["import_files"]
+__all__ = ["import_files", "run_name"]
 
 
 def import_files(
@@ -18,7 +25,8 @@ def import_files(
         list[Path],
         typer.Argument(
             metavar="FILES",
-            help="CSV (also .csv.gz), Parquet or Feather files of one schema, in order.",
+            help="CSV, JSON lines, Parquet or Arrow files of one table, in order; - is standard "
+            "input. Text may be compressed (.csv.gz).",
             show_default=False,
         ),
     ],
@@ -29,32 +37,216 @@ def import_files(
     index: Annotated[
         str | None, typer.Option("--index", metavar="COLUMN", help="The time index.")
     ] = None,
-    sort: Annotated[
-        bool, typer.Option("--sort", help="Sort the rows by the index first (stable).")
+    append: Annotated[
+        bool, typer.Option("--append", help="Add the rows at the end of the symbol.")
     ] = False,
+    branch: Annotated[
+        str, typer.Option("--branch", metavar="NAME", help="The branch to write.")
+    ] = "main",
+    sort: Annotated[
+        bool,
+        typer.Option("--sort", help="Sort the rows of a commit by the index first (stable)."),
+    ] = False,
+    one_commit: Annotated[
+        bool, typer.Option("--one-commit", help="One commit of all files, not one of each.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on behind the last file that the same command wrote."),
+    ] = False,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="KIND",
+            help="csv, jsonl, parquet or arrow.",
+            show_default="by the ending; csv for standard input",
+        ),
+    ] = None,
+    time_format: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--time-format",
+            metavar="FORMAT",
+            help="A form of times in CSV, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, epoch-ns "
+            "for the index, COLUMN=epoch-ms for another column. Repeatable.",
+        ),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="COLUMN=TYPE", help="The type of a column, such as float64."
+        ),
+    ] = None,
     missing: Annotated[
         list[str] | None,
         typer.Option("--missing", metavar="TEXT", help="CSV text that means missing."),
     ] = None,
+    encoding: Annotated[
+        str, typer.Option("--encoding", metavar="NAME", help="The encoding of CSV text.")
+    ] = "utf-8",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and write nothing.")
     ] = False,
     output: Form = OutputFormat.TABLE,
 ) -> None:
-    """Write files as a new version of a symbol."""
-    import tessel as ts
-    from tessel.cli.files import read_files
+    """Write files as a new version of a symbol, or add them to it: a commit for each file.
 
-    table = read_files(files, missing=("", *(missing or ("NA", "null"))))
-    # A dry run is the same write into memory: every check of the real one, and nothing on disk.
-    target = ts.open("memory://" if dry_run else store)
-    version = target.write(symbol, table, index=index, sort=sort)
-    make_output(output).facts(
-        {
-            "symbol": symbol,
-            "rows": table.num_rows,
-            "columns": table.num_columns,
-            "index": index,
-            "version": "none: dry run" if dry_run else version,
-        }
-    )
+    Types of text are found; where a value further down does not fit, the file is read once more.
+    """
+    import tessel as ts
+    from tessel.expression.types import parse_type
+    from tessel.store.files import FileOptions, Files
+
+    formats, epochs = _time_formats(time_format or (), index)
+    with _on_disk(files) as paths:
+        options = FileOptions(
+            kind=kind or ("csv" if paths != files else None),
+            missing=("", *(missing or ("NA", "null"))),
+            time_formats=formats,
+            epochs=epochs,
+            types={name: parse_type(text) for name, text in settings_of(types).items()},
+            encoding=encoding,
+        )
+        rows = Files(paths, options)
+        # A dry run is the same write into memory: every check of the real one, nothing on disk.
+        target = (
+            _memory(store, branch, symbol if append else None)
+            if dry_run
+            else ts.open(store, branch=branch)
+        )
+        if index is None and append and symbol in target.symbols():
+            index = target.schema(symbol).index
+        parts = [None] if one_commit else list(range(len(rows)))
+        run = run_name(symbol, paths)
+        done = _done(target, symbol, run, len(parts)) if resume else 0
+        taken = 0
+        for at in parts[done:]:
+            taken += _commit(
+                target,
+                symbol,
+                rows,
+                at,
+                index=index,
+                sort=sort,
+                message=f"{run} {(at or 0) + 1}/{len(parts)}",
+                append=append or bool(at),
+            )
+        make_output(output).facts(
+            {
+                "symbol": symbol,
+                "rows": taken,
+                "columns": len(rows.schema),
+                "index": index,
+                "version": "none: dry run" if dry_run else target.version,
+            }
+        )
+
+
+def _commit(
+    store: Any,
+    symbol: str,
+    files: Any,
+    at: int | None,
+    *,
+    index: str | None,
+    sort: bool,
+    message: str,
+    append: bool,
+) -> int:
+    """Write one file, or all of them (``at`` is None), in one commit; return its rows."""
+    import pyarrow as pa
+
+    def take(batches: Iterator[Any]) -> int:
+        rows = 0
+
+        def counted() -> Iterator[Any]:
+            nonlocal rows
+            for batch in batches:
+                rows += batch.num_rows
+                yield batch
+
+        data: Any = counted()
+        if sort and append and index is not None:
+            # Arrow's sort is stable, as that of a write is.
+            data = pa.Table.from_batches(data).sort_by(index)
+        with store.transaction(message) as transaction:
+            if append:
+                transaction.append(symbol, data)
+            else:
+                transaction.write(symbol, data, index=index, sort=sort)
+        return rows
+
+    taken: int = files.take(take, at)
+    return taken
+
+
+def _time_formats(
+    texts: Sequence[str], index: str | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the forms of text among time formats, and the columns that count since 1970."""
+    from tessel.store.files import EPOCHS
+
+    forms: list[str] = []
+    epochs: dict[str, str] = {}
+    for text in texts:
+        column, _, form = text.rpartition("=")
+        if form not in EPOCHS:
+            if "%" not in text:
+                raise InvalidInputError(
+                    f"{text!r} is no time format",
+                    hint=f"a form such as %d/%m/%Y, or {', '.join(EPOCHS)}",
+                )
+            forms.append(text)
+        elif column or index:
+            epochs[column or index or ""] = form
+        else:
+            raise InvalidInputError(
+                f"--time-format {form} is of which column?",
+                hint=f"--time-format COLUMN={form}, or --index COLUMN",
+            )
+    return tuple(forms), epochs
+
+
+@contextmanager
+def _on_disk(files: Sequence[Path]) -> Iterator[list[Path]]:
+    """Return the files with standard input as one on disk: it may have to be read twice."""
+    if Path("-") not in files:
+        yield list(files)
+        return
+    if len(files) > 1:
+        raise InvalidInputError("standard input is read alone, without files beside it")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "standard input")
+        with copy.open("wb") as written:
+            shutil.copyfileobj(sys.stdin.buffer, written)
+        yield [copy]
+
+
+def _memory(uri: str, branch: str, symbol: str | None) -> Any:
+    """Return a store in memory; with a symbol, it has the last row of that, to append to."""
+    import tessel as ts
+
+    memory = ts.open("memory://")
+    if symbol is not None:
+        real = ts.open(uri, create=False, read_only=True, branch=branch)
+        last = real.read(symbol, query=ts.QueryBuilder().tail(1)).to_arrow()
+        memory.write(symbol, last, index=real.schema(symbol).index)
+    return memory
+
+
+def run_name(symbol: str, paths: Sequence[Path]) -> str:
+    """Return what the commits of an import are called: the same for the same files, unchanged."""
+    known = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    return f"import {symbol} {zlib.crc32(repr(known).encode()):08x}"
+
+
+def _done(store: Any, symbol: str, run: str, parts: int) -> int:
+    """Return how many parts of an import the newest versions of a symbol hold."""
+    try:
+        newest = store.log(symbol, limit=1)[0].message
+    except SymbolNotFoundError:
+        return 0
+    name, _, count = newest.rpartition(" ")
+    done, _, of = count.partition("/")
+    return int(done) if name == run and of == str(parts) and done.isdecimal() else 0

@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import io
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import csv, feather, parquet
+
+from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError
+from tessel.store import files as module
+from tessel.store.files import FileOptions, Files
+
+
+def read_files(paths: list[Path], **options: Any) -> pa.Table:
+    """Return all rows of files as one table."""
+    return Files(paths, FileOptions(**options)).take(pa.Table.from_batches).combine_chunks()
+
+
+CSV = "at,name,n\n2024-01-01T10:00:00Z,a,1\n2024-01-01T11:00:00Z,NA,NA\n"
+WHOLE = pa.table(
+    {
+        "at": pa.array(
+            [
+                dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC),
+                dt.datetime(2024, 1, 1, 11, tzinfo=dt.UTC),
+            ],
+            pa.timestamp("s", "UTC"),
+        ),
+        "name": ["a", None],
+        "n": [1, None],
+    }
+)
+
+
+def _write(folder: Path, name: str) -> Path:
+    path = folder / name
+    if name.endswith(".csv"):
+        path.write_text(CSV)
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(CSV.encode()))
+    elif name.endswith(".parquet"):
+        parquet.write_table(WHOLE, path)
+    else:
+        feather.write_feather(WHOLE, path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.CSV.csv", "a.csv.gz", "a.feather", "a.arrow"])
+def test_each_kind_of_file(tmp_path: Path, name: str) -> None:
+    assert read_files([_write(tmp_path, name)]).equals(WHOLE)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    # Parquet has no seconds: they come back as milliseconds.
+    found = read_files([_write(tmp_path, "a.parquet")])
+    assert found.set_column(0, "at", found["at"].cast(pa.timestamp("s", "UTC"))).equals(WHOLE)
+
+
+def test_files_follow_one_another_in_the_order_given(tmp_path: Path) -> None:
+    first, second = _write(tmp_path, "b.csv"), _write(tmp_path, "a.feather")
+    assert read_files([first, second]).equals(pa.concat_tables([WHOLE, WHOLE]))
+
+
+def test_a_column_without_values_takes_its_type_from_another_file(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("at,name,n\n2024-01-01T12:00:00Z,NA,NA\n")
+    found = read_files([empty, _write(tmp_path, "a.csv")])
+    assert found.schema == WHOLE.schema
+    assert found.num_rows == 3
+
+
+def test_what_means_missing_can_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n,name\n1,x\n-999,NA\n")
+    found = read_files([path], missing=("-999",))
+    assert found.to_pydict() == {"n": [1, None], "name": ["x", "NA"]}
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    _write(tmp_path, "flights.csv")
+    with pytest.raises(InvalidInputError) as caught:
+        read_files([tmp_path / "flihgts.csv"])
+    assert "no file" in str(caught.value)
+    assert f"did you mean {str(tmp_path / 'flights.csv')!r}?" in str(caught.value)
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="is a folder"):
+        read_files([tmp_path])
+
+
+def test_a_kind_that_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlsx"
+    path.write_text("x")
+    with pytest.raises(InvalidInputError, match="no kind that is read"):
+        read_files([path])
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.feather"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    path = _write(tmp_path, name)
+    path.write_bytes(b"a,b\n1\n2,3,4\n" if name == "a.csv" else path.read_bytes()[:40])
+    with pytest.raises(InvalidInputError, match="cannot read") as caught:
+        read_files([path])
+    assert str(path) in str(caught.value)
+
+
+def test_files_of_other_columns(tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("at,n\n2024-01-01T10:00:00Z,1\n")
+    with pytest.raises(SchemaMismatchError, match=r"the columns of .*other"):
+        read_files([_write(tmp_path, "a.csv"), other])
+
+
+def test_files_of_other_types(tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(CSV.replace(",1\n", ",many\n"))
+    with pytest.raises(SchemaMismatchError, match=r"'n' is int64 in .*a\.csv.* string in"):
+        read_files([_write(tmp_path, "a.csv"), other])
+
+
+def test_reader_and_writer_agree_on_text(tmp_path: Path) -> None:
+    table = pa.table({"text": ["plain", 'quo"te', "com,ma", "li\nne"]})
+    csv.write_csv(table, tmp_path / "a.csv")
+    assert read_files([tmp_path / "a.csv"]).equals(table)
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+VALUES = {
+    "null": st.just("NA"),
+    "whole": st.integers(-(10**12), 10**12).map(str),
+    "double": st.floats(-1e6, 1e6).map(lambda value: f"{value:.3f}"),
+    "bool": st.sampled_from(["true", "false"]),
+    "date": st.dates(dt.date(1970, 1, 1)).map(str),
+    "time": st.datetimes(dt.datetime(1970, 1, 1), dt.datetime(2100, 1, 1)).map(
+        lambda value: value.isoformat(" ", "seconds")
+    ),
+    "text": st.sampled_from(["a", "two words", 'quo"te', "com,ma", "li\nne"]),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_types_are_those_that_arrow_finds_in_the_whole_text(data: st.DataObject) -> None:
+    """Whatever the blocks: a value further down widens the column, and no row is lost."""
+    kinds = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
+    rows = data.draw(st.integers(1, 60))
+    seed = data.draw(st.integers(0, 2**32))
+    random_ = random.Random(seed)
+    columns = {}
+    for number in range(data.draw(st.integers(1, 3))):
+        drawn = [data.draw(VALUES[kind]) for kind in kinds]
+        cuts = sorted(random_.choices(range(rows + 1), k=len(drawn) - 1))
+        spans = zip(drawn, [0, *cuts], [*cuts, rows], strict=True)
+        columns[f"c{number}"] = [text for text, start, stop in spans for _ in range(start, stop)]
+    text = io.BytesIO()
+    csv.write_csv(pa.table(columns), text)
+    # Arrow quotes all text, and quoted text is missing as well.
+    whole = csv.read_csv(
+        io.BytesIO(text.getvalue()),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            null_values=["", "NA", "null"],
+            strings_can_be_null=True,
+            timestamp_parsers=[csv.ISO8601, *module.TIME_FORMATS],
+        ),
+    )
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(module, "BLOCK_BYTES", data.draw(st.integers(200, 4000)))
+        path = Path(folder, "a.csv")
+        path.write_bytes(text.getvalue())
+        found = read_files([path])
+        assert found.equals(whole), (found.schema, whole.schema)
+        settled = Files([path])
+        settled.settle()
+        assert settled.schema == whole.schema
+
+
+def test_a_value_that_does_not_fit_starts_the_taker_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BLOCK_BYTES", 64)
+    path = tmp_path / "a.csv"
+    path.write_text("n\n" + "1\n" * 100 + "2.5\n")
+    seen = []
+
+    def take(batches: Any) -> int:
+        seen.append(0)
+        return sum(batch.num_rows for batch in batches)
+
+    files = Files([path])
+    assert files.schema.types == [pa.int64()]
+    assert files.take(take) == 101
+    assert (len(seen), files.schema.types) == (2, [pa.float64()])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2010/01/02 03:04:05",
+        "2010-01-02 03:04:05",
+        "2010-01-02T03:04:05",
+        "2010.01.02 03:04:05",
+        "20100102 03:04:05",
+        "Jan 2 2010 03:04:05",
+        "2 Jan 2010 03:04:05",
+    ],
+)
+def test_forms_of_times(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"at\n{text}\n")
+    assert read_files([path])["at"].to_pylist() == [dt.datetime(2010, 1, 2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    "text", ["2010/01/02", "2010.01.02", "Jan 2 2010", '"Jan 2, 2010"', "2 Jan 2010", "2-Jan-2010"]
+)
+def test_forms_of_days(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"at\n{text}\n")
+    assert read_files([path])["at"].to_pylist() == [dt.datetime(2010, 1, 2)]
+
+
+def test_a_form_that_could_mean_two_days_is_taken_as_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("at\n03/04/2010\n")
+    assert read_files([path])["at"].to_pylist() == ["03/04/2010"]
+    found = read_files([path], time_formats=("%d/%m/%Y",))
+    assert found["at"].to_pylist() == [dt.datetime(2010, 4, 3)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_numbers_since_1970(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "a.parquet":
+        parquet.write_table(pa.table({"at": [1500]}), path)
+    else:
+        path.write_text("at\n1500\n" if name == "a.csv" else '{"at": 1500}\n')
+    found = read_files([path], epochs={"at": "epoch-ms"})
+    assert found["at"].to_pylist() == [dt.datetime(1970, 1, 1, 0, 0, 1, 500_000)]
+
+
+def test_lines_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1, "w": "x"}\n{"n": 2.5, "w": null}\n')
+    assert read_files([path]).to_pydict() == {"n": [1.0, 2.5], "w": ["x", None]}
+
+
+def test_whole_numbers_in_one_file_and_others_in_the_next(tmp_path: Path) -> None:
+    for name, text in (("a.csv", "n\n1\n"), ("b.csv", "n\n2.5\n"), ("c.csv", "n\nNA\n")):
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in ("a.csv", "b.csv", "c.csv")]
+    assert read_files(paths).to_pydict() == {"n": [1.0, 2.5, None]}
+    assert Files(paths).take(pa.Table.from_batches, only=0).to_pydict() == {"n": [1.0]}
+
+
+def test_a_given_type(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n\n1\nx\n")
+    assert read_files([path])["n"].to_pylist() == ["1", "x"]
+    with pytest.raises(InvalidInputError, match="line 3, column 'n': 'x' is no double"):
+        read_files([path], types={"n": pa.float64()})
+    with pytest.raises(ColumnNotFoundError, match="'m'"):
+        read_files([path], types={"m": pa.float64()})
+
+
+# --- what cannot be read --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["3\n", "3,4,5\n"])
+def test_half_a_row_is_named_by_its_line(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n1,"x\ny"\n2,z\n' + end)
+    with pytest.raises(InvalidInputError, match=r"a\.csv': line 5 has [13] values") as caught:
+        read_files([path])
+    assert "the header has 2 names" in str(caught.value)
+
+
+def test_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\n1,é\n".encode("latin-1"))
+    with pytest.raises(InvalidInputError, match=r"column 'b' of .* is no text in utf-8"):
+        read_files([path])
+    assert read_files([path], encoding="latin-1")["b"].to_pylist() == ["é"]
+
+
+def test_another_encoding_further_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_BYTES", 64)
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n" + b"1,x\n" * 100 + "1,é\n".encode("latin-1"))
+    with pytest.raises(InvalidInputError, match=r"column 'b' of .* is no text in utf-8"):
+        read_files([path])
+
+
+def test_a_sheet_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(b"PK")
+    with pytest.raises(InvalidInputError, match="save the sheet as CSV"):
+        read_files([path])
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.csv"])
+def test_an_empty_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"")
+    with pytest.raises(InvalidInputError, match="cannot read"):
+        read_files([path])
+
+
+def test_a_file_without_rows_keeps_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n")
+    assert read_files([path]).column_names == ["a", "b"]
