@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 
 from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError
-from tessel.store import files as module
+from tessel.store import file_kinds
+from tessel.store.csv_files import TIME_FORMATS
 from tessel.store.files import FileOptions, Files
 
 
@@ -171,11 +172,11 @@ def test_types_are_those_that_arrow_finds_in_the_whole_text(data: st.DataObject)
         convert_options=csv.ConvertOptions(
             null_values=["", "NA", "null"],
             strings_can_be_null=True,
-            timestamp_parsers=[csv.ISO8601, *module.TIME_FORMATS],
+            timestamp_parsers=[csv.ISO8601, *TIME_FORMATS],
         ),
     )
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(module, "BLOCK_BYTES", data.draw(st.integers(200, 4000)))
+        patch.setattr(file_kinds, "BLOCK_BYTES", data.draw(st.integers(200, 4000)))
         path = Path(folder, "a.csv")
         path.write_bytes(text.getvalue())
         found = read_files([path])
@@ -188,7 +189,7 @@ def test_types_are_those_that_arrow_finds_in_the_whole_text(data: st.DataObject)
 def test_a_value_that_does_not_fit_starts_the_taker_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
     path = tmp_path / "a.csv"
     path.write_text("n\n" + "1\n" * 100 + "2.5\n")
     seen = []
@@ -294,7 +295,7 @@ def test_another_encoding(tmp_path: Path) -> None:
 
 
 def test_another_encoding_further_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" + b"1,x\n" * 100 + "1,é\n".encode("latin-1"))
     with pytest.raises(InvalidInputError, match=r"column 'b' of .* is no text in utf-8"):

@@ -1,0 +1,215 @@
+"""What a file of a table is: its columns, and its rows as a schema that is asked for.
+
+Parquet, Arrow and JSON lines are here; CSV, which takes the most, is :mod:`tessel.store.csv_files`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from tessel.errors import InvalidInputError, SchemaMismatchError
+from tessel.lazy import dataclass
+
+__all__ = [
+    "BLOCK_BYTES",
+    "EPOCHS",
+    "ArrowFile",
+    "File",
+    "FileOptions",
+    "JsonLines",
+    "ParquetFile",
+    "UnfitError",
+    "joined",
+    "unreadable",
+]
+
+BLOCK_BYTES = 8 << 20
+"""So much text is parsed at a time; types are guessed from the first block."""
+
+EPOCHS = {"epoch": "s", "epoch-ms": "ms", "epoch-us": "us", "epoch-ns": "ns"}
+"""Time formats of whole numbers: how many of a unit since 1970, in UTC."""
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How files are read.
+
+    Attributes
+    ----------
+    kind
+        ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``; by default the ending of the name
+        says it.
+    missing
+        The texts of a CSV file that stand for a missing value.
+    time_formats
+        Forms of times in text, as of ``strptime``, which are tried before those that are known.
+    epochs
+        By column of whole numbers that count time: one of :data:`EPOCHS`.
+    types
+        Types of columns by name; the others are found.
+    encoding
+        Of the text of a CSV file.
+    """
+
+    kind: str | None = None
+    missing: tuple[str, ...] = ("", "NA", "null")
+    time_formats: tuple[str, ...] = ()
+    epochs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    types: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)
+    encoding: str = "utf-8"
+
+
+class UnfitError(Exception):
+    """A value of a text file does not fit the type that its first block gave the column."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self.path = path
+
+
+class File:
+    """One file: its columns as far as they are known, and its rows as a schema that is asked for.
+
+    Attributes
+    ----------
+    path
+        Where it lies.
+    types
+        Names and types of its columns.
+    """
+
+    def __init__(self, path: Path, options: FileOptions) -> None:
+        self.path = path
+        self.options = options
+        self.types = self.first_types()
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its length says nothing of that of its text."""
+        return self.path.suffix in (".gz", ".bz2", ".zst")
+
+    def first_types(self) -> dict[str, pa.DataType]:
+        """Return names and types of the columns, by what is read first."""
+        return {field.name: field.type for field in self.open(None)[0]}
+
+    def settled_types(self) -> dict[str, pa.DataType]:
+        """Return types that hold every value."""
+        return self.types
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Return the rows as batches of a schema."""
+        try:
+            for batch in self.open(schema)[1]:
+                columns = [self._cast(batch, field) for field in schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(self.path, error) from error
+
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the columns as they lie in the file, and the rows."""
+        raise NotImplementedError
+
+    def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:
+        """Return the types that a reader of text is told: of a schema, or those that were given."""
+        options = self.options
+        told = dict(options.types) if schema is None else {f.name: f.type for f in schema}
+        return told | dict.fromkeys(options.epochs, pa.int64())
+
+    def _cast(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        try:
+            return batch.column(field.name).cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatchError(
+                f"column {field.name!r} of {str(self.path)!r} cannot be {field.type}: {error}"
+            ) from error
+
+
+class ParquetFile(File):
+    """A file of Parquet, read by row groups."""
+
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the columns and the rows as they lie in the file."""
+        from pyarrow import parquet
+
+        opened = parquet.ParquetFile(self.path)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with closing(opened):
+                yield from opened.iter_batches(batch_size=1 << 17)
+
+        return opened.schema_arrow.remove_metadata(), batches()
+
+
+class ArrowFile(File):
+    """A file or stream of Arrow, or a Feather file of the first version."""
+
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the columns and the rows as they lie in the file."""
+        with pa.OSFile(str(self.path)) as start:
+            is_file, is_feather = (magic := start.read(6)) == b"ARROW1", magic[:4] == b"FEA1"
+        if is_feather:
+            from pyarrow import feather
+
+            table = feather.read_table(self.path)
+            return table.schema, iter(table.to_batches())
+        if not is_file:
+            stream = pa.ipc.open_stream(str(self.path))
+            return stream.schema.remove_metadata(), iter(stream)
+        reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
+        numbers = range(reader.num_record_batches)
+        return reader.schema.remove_metadata(), (reader.get_batch(at) for at in numbers)
+
+
+class JsonLines(File):
+    """A file with one object of JSON a line; the first block says columns and types."""
+
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the columns and the rows as they lie in the file."""
+        from pyarrow import json
+
+        reader = json.open_json(
+            pa.input_stream(str(self.path), compression="detect"),
+            read_options=json.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=json.ParseOptions(
+                explicit_schema=pa.schema(list(self._given(schema).items()))
+            ),
+        )
+        return reader.schema, iter(reader)
+
+
+def unreadable(path: Path, what: object) -> InvalidInputError:
+    """Return the error for a file that cannot be read, with what its reader says."""
+    return InvalidInputError(f"cannot read {str(path)!r}: {what}", path=str(path))
+
+
+def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return the narrowest type that holds the values of two, or None.
+
+    Whole numbers beside others become doubles, as in a file that has both; times take the finer
+    unit.
+    """
+    if one == other or pat.is_null(other):
+        return one
+    if pat.is_null(one):
+        return other
+    if pat.is_dictionary(one) or pat.is_dictionary(other):
+        return joined(*(k.value_type if pat.is_dictionary(k) else k for k in (one, other)))
+    if (pat.is_date(one) and pat.is_timestamp(other)) or (
+        pat.is_date(other) and pat.is_timestamp(one)
+    ):
+        return one if pat.is_timestamp(one) else other
+    numbers = all(pat.is_integer(kind) or pat.is_floating(kind) for kind in (one, other))
+    times = pat.is_timestamp(one) and pat.is_timestamp(other)
+    if not (numbers or times):
+        return None
+    both = pa.schema([("values", one)]), pa.schema([("values", other)])
+    try:
+        return pa.unify_schemas(both, promote_options="permissive").types[0]
+    except pa.ArrowTypeError:
+        return None
