@@ -1,7 +1,8 @@
 """Files of CSV: types that are found in the text, forms of times, and errors that name the line."""
 
-from __future__ import csv as lines_of_text
+from __future__ import annotations
 
+import csv as lines_of_text
 import io
 import re
 from collections.abc import Callable, Iterator
