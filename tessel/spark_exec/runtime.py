@@ -299,6 +299,13 @@ def _connected(url: str, configuration: Mapping[str, str]) -> SparkSession:
     interval = {"spark.connect.progress.reportInterval": _PROGRESS_INTERVAL}
 
     def connect() -> SparkSession:
+        import grpc  # type: ignore[import-untyped]
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+
+        # A client of a server that is silent would hold up the end of the process: it tries for
+        # minutes to clean up there. So none is made before the server speaks the protocol.
+        with DefaultChannelBuilder(url).toChannel() as channel:
+            grpc.channel_ready_future(channel).result()
         builder = SparkSession.builder.remote(url)
         session = builder.config(map={**interval, **configuration}).getOrCreate()
         session.version  # noqa: B018  (the first call that the server answers)

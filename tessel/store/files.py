@@ -20,6 +20,7 @@ from tessel.errors import (
     SchemaMismatchError,
     TesselError,
     nearest,
+    shown,
 )
 from tessel.store import file_kinds
 from tessel.store.csv_files import CsvFile
@@ -48,8 +49,13 @@ def require_file(path: Path) -> Path:
     InvalidInputError
         Where there is none, with the nearest name in its folder.
     """
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except (OSError, ValueError) as error:  # text that is no path, such as a whole file
+        raise InvalidInputError(
+            f"{shown(str(path))} is no path of a file: {error}", hint="give a table or a path"
+        ) from error
     if path.is_dir():
         raise InvalidInputError(f"{str(path)!r} is a folder, not a file", path=str(path))
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []

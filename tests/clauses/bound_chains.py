@@ -24,6 +24,7 @@ from tessel.errors import TesselError
 from tessel.expression import Expression, col
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.pipeline import scan
 from tessel.pipeline.source_loader import SourceLoader
 from tests.clauses.helpers import SETTINGS, fresh_store
 from tests.clauses.stored_ways import by_values
@@ -54,7 +55,7 @@ def _read_first() -> Iterator[None]:
     """Give units that are read whole before their first clause."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SourceLoader, "unit", lambda loader, ordinal: loader.whole(ordinal))
-        patch.setattr(SourceLoader, "joined", lambda loader, units: None)
+        patch.setattr(scan, "may_be_joined", lambda read, stage: False)
         yield
 
 

@@ -77,4 +77,4 @@ def test_as_json(folder: Path) -> None:
 
 
 def test_a_wrong_target(folder: Path) -> None:
-    assert "target=0 is no number of rows" in _run("-s", folder, "--target", 0, code=4)
+    assert "--target 0 is no number of rows" in _run("-s", folder, "--target", 0, code=4)

@@ -131,8 +131,10 @@ def test_every_row_comes_once_and_in_order(
                     stream.restart()
                 case "n":
                     store.set_metadata("x", {"n": total})
+        # A batch that was lost comes again, also where it was of no rows.
+        again = stream.open_batch is not None
         rest = stream.batches()
-        assert all(rest[:-1])  # the last one may bring nothing: what was not rows is passed
+        assert all(rest[again:-1])  # the last one may bring nothing: what was not rows is passed
     found += [row for batch in rest for row in batch]
     assert found == store.read("x").to_arrow()["t"].to_pylist()[0 if begin is None else 9 :]
     assert stream.batch() is None

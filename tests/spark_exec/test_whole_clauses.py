@@ -70,7 +70,6 @@ def test_many_groups_are_merged_in_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(barriers, "_LEAST_BYTES_IN_ROUNDS", 0)
-    monkeypatch.setattr(barriers, "_MOST_GATHERED_BYTES", 0)
     monkeypatch.setattr(running_flows, "_TASK_BYTES", 1)
     combined, merged = FrameFlow.combined, []
 
@@ -83,6 +82,7 @@ def test_many_groups_are_merged_in_tasks(
         n="size", f=("v", "first"), last=("i", "last"), m=("v", "mean"), d=("d", "sum")
     )
     executor = SparkExecutor(spark)
+    executor.gathered_bytes = 0
     assert isinstance(assert_parity(store, "a", query, executor), pa.Table)
     assert bool(merged) is sort  # what comes out as it appeared stays in order
     again = assert_parity(store, "a", query.filter("n > 1").top_k(3, "n"), executor)

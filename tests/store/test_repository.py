@@ -247,7 +247,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Repository], Any], type[TesselError], str]]
     "no columns": (lambda r: r.write("s", pa.table({})), InvalidInputError, "without columns"),
     "no tables": (lambda r: r.write("s", []), InvalidInputError, "without any tables"),
     "no table": (lambda r: r.write("s", 7), InvalidInputError, "int is no table"),
-    "text": (lambda r: r.write("s", "a,b"), InvalidInputError, "str is no table"),
+    "text": (lambda r: r.write("s", "a,b"), InvalidInputError, "no file"),
     "list of numbers": (lambda r: r.write("s", [1]), InvalidInputError, "int is no table"),
     "ragged": (lambda r: r.write("s", {"a": [1], "b": []}), InvalidInputError, "length"),
     "mixed": (lambda r: r.write("s", {"a": [1, "x"]}), InvalidInputError, "one type"),

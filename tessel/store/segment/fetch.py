@@ -93,7 +93,8 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
         if len(more) <= len(parts) and more.total_bytes <= most:
             parts = more
         entries = np.concatenate([entries, later[ranges(later).inside(parts)]])
-    answers = source.read(parts)
+    # Pages without bytes, of nothing but one value, are there without a request.
+    answers = source.read(parts) if len(parts) else []
     errors = {at: each for at, each in enumerate(answers) if isinstance(each, Exception)}
     if errors and len(later):
         fetch(source, [dataclasses.replace(each, later=()) for each in wanted])
