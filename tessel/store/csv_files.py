@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv as lines_of_text
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.types as pat
 
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
-from tessel.store.file_kinds import File, UnfitError, joined, unreadable
+from tessel.store.file_kinds import File, UnfitError, unreadable
 
 __all__ = ["TIME_FORMATS", "CsvFile"]
 
@@ -33,6 +33,19 @@ TIME_FORMATS = (
 )
 """Forms of dates that are known beside ISO 8601. Of ``03/04/2010`` nobody knows which number is the
 month, so such a form is only taken when it is given."""
+
+
+_GUESSES = [
+    pa.null(),
+    pa.int64(),
+    pa.bool_(),
+    pa.date32(),
+    pa.time32("s"),
+    *(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")),
+    pa.float64(),
+    pa.string(),
+]
+"""Types of text in the order in which Arrow tries them."""
 
 
 class CsvFile(File):
@@ -75,38 +88,40 @@ class CsvFile(File):
 
     def settled_types(self) -> dict[str, pa.DataType]:
         """Return types that hold every value, by reading all of them."""
-        # The narrowest type of a ladder of which every block can be read; Arrow guesses alike.
-        found = dict(self.types)
-        wanted = {**dict.fromkeys(found, None), **self.options.types}
+        # A type that fits the first block need not be the one for all: 0 and 1 are whole numbers,
+        # and truth values where "true" follows. So all types that fit are kept for each column.
+        fitting = {
+            name: [given] if (given := self.options.types.get(name)) else _GUESSES
+            for name in self.types
+        }
         _, batches = self.open(None, as_text=True)
         for batch in batches:
-            for name, kind in found.items():
-                if wanted[name] is None:
-                    found[name] = self._widened(batch.column(name), kind)
-        return found
+            for name, kinds in fitting.items():
+                if len(kinds) > 1:
+                    fitting[name] = self._fitting(batch.column(name).drop_null(), kinds)
+        return {name: kinds[0] for name, kinds in fitting.items()}
 
-    def _widened(self, text: pa.Array, kind: pa.DataType) -> pa.DataType:
-        if text.null_count == len(text) or pat.is_string(kind):
-            return kind
-        guess = self._guess(text)
-        if pat.is_null(kind) or guess == kind:
-            return guess
-        return joined(kind, guess) or pa.string()
-
-    def _guess(self, text: pa.Array) -> pa.DataType:
-        """Return the type that Arrow guesses for values alone in a file."""
+    def _fitting(self, text: pa.Array, kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return those types, the widest of which is text, that every value can be read as."""
         from pyarrow import csv
 
-        written = io.BytesIO()
-        csv.write_csv(pa.table([text.drop_null()], ["values"]), written)
-        written.seek(0)
-        read = csv.read_csv(
-            written,
-            convert_options=csv.ConvertOptions(
-                timestamp_parsers=[csv.ISO8601, *self.options.time_formats, *TIME_FORMATS]
-            ),
-        )
-        return read.schema.types[0]
+        written = pa.BufferOutputStream()
+        csv.write_csv(pa.table([text], ["values"]), written)
+        forms = [csv.ISO8601, *self.options.time_formats, *TIME_FORMATS]
+
+        def fits(kind: pa.DataType) -> bool:
+            options = csv.ConvertOptions(column_types={"values": kind}, timestamp_parsers=forms)
+            try:
+                csv.read_csv(
+                    pa.BufferReader(written.getvalue()),
+                    parse_options=csv.ParseOptions(newlines_in_values=True),
+                    convert_options=options,
+                )
+            except pa.ArrowInvalid:
+                return False
+            return True
+
+        return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
 
     def _rows(self, reader: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
         while True:
