@@ -31,9 +31,9 @@ from tessel.errors import TesselError
 from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
-from tessel.spark_exec.carries import WITHHELD_ROWS, CarryScan, few_task
+from tessel.spark_exec.carries import CarryScan, few_task
 from tessel.spark_exec.chains import Given
-from tessel.spark_exec.errors_wire import ERROR_ROWS, error_of, error_row
+from tessel.spark_exec.errors_wire import error_of, error_row
 from tessel.spark_exec.flows import (
     Carries,
     DriverFlow,
@@ -47,9 +47,16 @@ from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.placement import most_rows_in_rounds
 from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
-from tessel.spark_exec.tasks import MARKER_ROWS, facts_task, route_task
+from tessel.spark_exec.tasks import facts_task, route_task
 from tessel.spark_exec.unions import placed_one_after_another
-from tessel.spark_exec.wire import CARRY_ROWS, WireRow, sequence
+from tessel.spark_exec.wire import (
+    CARRY_ROWS,
+    ERROR_ROWS,
+    MARKER_ROWS,
+    WITHHELD_ROWS,
+    WireRow,
+    sequence,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,14 +20,19 @@ from tessel.kernels.rows_by_code import rows_by_code
 from tessel.pipeline.carrying import carries_between, of_own_keys
 from tessel.pipeline.plan import Stage
 from tessel.spark_exec.chains import carry_row, chain_from_text
-from tessel.spark_exec.errors_wire import ERROR_ROWS, error_row, raise_error_rows
+from tessel.spark_exec.errors_wire import error_row, raise_error_rows
 from tessel.spark_exec.tasks import TaskFunction, packed_rows, typed_errors
-from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_rows
+from tessel.spark_exec.wire import (
+    ERROR_ROWS,
+    WITHHELD_ROWS,
+    WireRow,
+    read_parts,
+    received,
+    sequence,
+    wire_rows,
+)
 
-__all__ = ["WITHHELD_ROWS", "CarryScan", "few_task", "scan_task", "split_task"]
-
-WITHHELD_ROWS = -4
-"""Value of ``rows`` of a wire row that stands for rows that are too many bytes to be sent here."""
+__all__ = ["CarryScan", "few_task", "scan_task", "split_task"]
 
 _STEP = sequence(0, 1)
 """From the place of a unit to that of the next one."""

@@ -29,10 +29,9 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.spark_exec.failures import known_failure
-from tessel.spark_exec.wire import WireRow
+from tessel.spark_exec.wire import ERROR_ROWS, WireRow
 
 __all__ = [
-    "ERROR_ROWS",
     "WorkerError",
     "as_tessel_error",
     "error_of",
@@ -41,10 +40,6 @@ __all__ = [
     "may_pass",
     "raise_error_rows",
 ]
-
-ERROR_ROWS = -1
-"""Value of ``rows`` that marks a wire row as an error. ``bucket`` keeps its meaning, since the
-shuffle reads it."""
 
 _OPEN, _CLOSE = "<tessel-error:", ":tessel-error>"
 _MARKED = re.compile(re.escape(_OPEN) + r"([A-Za-z0-9+/=]+)" + re.escape(_CLOSE))

@@ -22,13 +22,14 @@ from tessel.closing import Closing
 from tessel.errors import SparkError, TesselError
 from tessel.lazy import dataclass
 from tessel.spark_exec.driver import DriverLog
-from tessel.spark_exec.errors_wire import ERROR_ROWS, from_driver_exception
+from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice, log_of_executors
 from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
 from tessel.spark_exec.wire import (
+    ERROR_ROWS,
     MOST_UNITS,
     UNIT_SHIFT,
     WIRE_DDL,

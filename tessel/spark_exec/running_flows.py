@@ -19,7 +19,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.plan import Stage
 from tessel.spark_exec.carries import scan_task, split_task
-from tessel.spark_exec.errors_wire import ERROR_ROWS, raise_error_rows
+from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
     DriverFlow,
@@ -41,7 +41,7 @@ from tessel.spark_exec.tasks import (
     source_task,
 )
 from tessel.spark_exec.unions import rows_of_units
-from tessel.spark_exec.wire import LAST_SEQ, WireRow, wire_batch
+from tessel.spark_exec.wire import ERROR_ROWS, LAST_SEQ, WireRow, wire_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

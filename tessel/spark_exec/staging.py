@@ -13,10 +13,18 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tessel.pipeline.staging import Staging
-from tessel.spark_exec.errors_wire import ERROR_ROWS, error_row
+from tessel.spark_exec.errors_wire import error_row
 from tessel.spark_exec.parts import place_of_unit
-from tessel.spark_exec.tasks import MARKER_ROWS, TaskFunction, typed_errors
-from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
+from tessel.spark_exec.tasks import TaskFunction, typed_errors
+from tessel.spark_exec.wire import (
+    ERROR_ROWS,
+    MARKER_ROWS,
+    WireRow,
+    read_parts,
+    received,
+    sequence,
+    wire_batch,
+)
 
 __all__ = ["stage_task"]
 

@@ -19,12 +19,9 @@ from pyarrow import compute
 
 from tessel import telemetry
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.wire import LAST_SEQ, WIRE_SCHEMA, WireRow, wire_batch
+from tessel.spark_exec.wire import EVENT_ROWS, LAST_SEQ, WIRE_SCHEMA, WireRow, wire_batch
 
-__all__ = ["EVENT_ROWS", "EventsOfTasks", "told_by_task", "without_events"]
-
-EVENT_ROWS = -3
-"""Value of ``rows`` of a wire row that tells of a task."""
+__all__ = ["EventsOfTasks", "told_by_task", "without_events"]
 
 _SENT = frozenset(
     {

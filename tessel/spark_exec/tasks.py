@@ -34,12 +34,14 @@ from tessel.spark_exec.chains import (
     ready_chain,
 )
 from tessel.spark_exec.components import kinds_of
-from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
+from tessel.spark_exec.errors_wire import WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
 from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.units import UnitRun, renumbered, told_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
+    ERROR_ROWS,
+    MARKER_ROWS,
     WireRow,
     read_parts,
     received,
@@ -48,7 +50,6 @@ from tessel.spark_exec.wire import (
 )
 
 __all__ = [
-    "MARKER_ROWS",
     "TaskFunction",
     "count_task",
     "facts_task",
@@ -62,9 +63,6 @@ __all__ = [
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
-
-MARKER_ROWS = -2
-"""Value of ``rows`` of a wire row that makes a unit be run where no data may arrive."""
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64

@@ -22,12 +22,16 @@ from tessel.spark_exec.blobs import Part, PartFacts, damaged_part, decode, encod
 
 __all__ = [
     "CARRY_ROWS",
+    "ERROR_ROWS",
+    "EVENT_ROWS",
     "LAST_SEQ",
+    "MARKER_ROWS",
     "MAX_BLOB_BYTES",
     "MOST_UNITS",
     "UNIT_SHIFT",
     "WIRE_DDL",
     "WIRE_SCHEMA",
+    "WITHHELD_ROWS",
     "ReceivedPart",
     "WireRow",
     "read_parts",
@@ -49,8 +53,10 @@ WIRE_DDL = "bucket int, seq long, rows long, blob binary"
 MAX_BLOB_BYTES = 32 * 1024 * 1024
 """Aimed-for bound of a blob's size. A single row, or a dictionary, may be larger than it."""
 
-CARRY_ROWS = -3
-"""Value of ``rows`` of a wire row that brings to a unit what was carried to it."""
+ERROR_ROWS, MARKER_ROWS, CARRY_ROWS, WITHHELD_ROWS, EVENT_ROWS = range(-1, -6, -1)
+"""Values of ``rows`` of wire rows that hold no rows: an error, whose ``bucket`` keeps its meaning,
+since the shuffle reads it; a unit that is run where no data may arrive; what is carried to a unit;
+rows that are too many bytes to be sent; what a task did. All are here, so that no two are one."""
 LAST_SEQ = (1 << 63) - 1
 """A place behind those of all units."""
 

@@ -19,14 +19,22 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline.carrying import carries_between
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_between, summarise
-from tessel.spark_exec.carries import WITHHELD_ROWS, few_task, scan_task, split_task
+from tessel.spark_exec.carries import few_task, scan_task, split_task
 from tessel.spark_exec.chains import Chain
-from tessel.spark_exec.errors_wire import ERROR_ROWS, error_row
+from tessel.spark_exec.errors_wire import error_row
 from tessel.spark_exec.flows import chain_text
 from tessel.spark_exec.parts import unit_rows
 from tessel.spark_exec.plugins import packed_plugins
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.wire import CARRY_ROWS, WireRow, received, sequence, wire_batch
+from tessel.spark_exec.wire import (
+    CARRY_ROWS,
+    ERROR_ROWS,
+    WITHHELD_ROWS,
+    WireRow,
+    received,
+    sequence,
+    wire_batch,
+)
 
 Q = QueryBuilder()
 QUERIES = {

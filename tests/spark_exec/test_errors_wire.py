@@ -21,7 +21,6 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.spark_exec.errors_wire import (
-    ERROR_ROWS,
     WorkerError,
     as_tessel_error,
     error_row,
@@ -30,7 +29,7 @@ from tessel.spark_exec.errors_wire import (
     raise_error_rows,
 )
 from tessel.spark_exec.runtime import ignore_pandas_notice
-from tessel.spark_exec.wire import WIRE_DDL, WireRow, received, wire_batch
+from tessel.spark_exec.wire import ERROR_ROWS, WIRE_DDL, WireRow, received, wire_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

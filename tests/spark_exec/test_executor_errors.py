@@ -28,9 +28,9 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
-from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
+from tessel.spark_exec.errors_wire import WorkerError, error_row
 from tessel.spark_exec.tasks import facts_task, reduce_task, route_task, source_task
-from tessel.spark_exec.wire import WireRow, received, sequence, wire_batch
+from tessel.spark_exec.wire import ERROR_ROWS, WireRow, received, sequence, wire_batch
 from tessel.testing.parity import Failure, assert_same, outcome
 from tests.spark_exec.queries import BreakPromise, RaiseAt
 from tests.store.objects.servers import CREDENTIALS, moto_server

@@ -15,12 +15,11 @@ import tessel as ts
 from tessel import telemetry
 from tessel.spark_exec import SparkExecutor
 from tessel.spark_exec.task_events import (
-    EVENT_ROWS,
     EventsOfTasks,
     told_by_task,
     without_events,
 )
-from tessel.spark_exec.wire import WireRow, received, wire_batch
+from tessel.spark_exec.wire import EVENT_ROWS, WireRow, received, wire_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,6 +146,22 @@ def test_rows_that_tasks_read_and_process_are_told(
     found = _rows_of_clauses(store, query, SparkExecutor(spark))
     assert {name: found[name] for name in expected} == expected
     assert found["x"] == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("gathered_bytes", [0, 1 << 26])
+def test_who_follows_a_run_changes_no_answer(
+    gathered_bytes: int, store: ts.Store, spark: SparkSession
+) -> None:
+    """What is carried to units and what tasks tell travel as wire rows, both."""
+    executor = SparkExecutor(spark)
+    executor.gathered_bytes = gathered_bytes
+    query = Q.rolling(20, by="k").agg(m=("x", "mean"))
+    heard: list[telemetry.Event] = []
+    with telemetry.follow(heard.append):
+        found = store.read("a", query=query, executor=executor)
+    assert found.to_arrow() == store.read("a", query=query).to_arrow()
+    assert any(event.name == "clause.process" for event in heard)
 
 
 @pytest.mark.spark
