@@ -54,6 +54,15 @@ class CsvFile(File):
     _column_error = re.compile(r"In CSV column #(\d+): CSV conversion error to (.*?): (.*)", re.S)
     _invalid = re.compile(r"invalid value '(.*)'", re.S)
 
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if ".tsv" in map(str.lower, self.path.suffixes) else ","
+
+    def _time_forms(self) -> list[Any]:
+        from pyarrow import csv
+
+        return [csv.ISO8601, *self.options.time_formats, *TIME_FORMATS]
+
     def open(
         self, schema: pa.Schema | None, *, as_text: bool = False
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -73,12 +82,12 @@ class CsvFile(File):
                 read_options=csv.ReadOptions(
                     block_size=file_kinds.BLOCK_BYTES, encoding=options.encoding
                 ),
-                parse_options=csv.ParseOptions(newlines_in_values=True),
+                parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                 convert_options=csv.ConvertOptions(
                     column_types=given,
                     null_values=list(options.missing),
                     strings_can_be_null=True,
-                    timestamp_parsers=[csv.ISO8601, *options.time_formats, *TIME_FORMATS],
+                    timestamp_parsers=self._time_forms(),
                 ),
             )
         except pa.ArrowInvalid as error:
@@ -107,10 +116,11 @@ class CsvFile(File):
 
         written = pa.BufferOutputStream()
         csv.write_csv(pa.table([text], ["values"]), written)
-        forms = [csv.ISO8601, *self.options.time_formats, *TIME_FORMATS]
 
         def fits(kind: pa.DataType) -> bool:
-            options = csv.ConvertOptions(column_types={"values": kind}, timestamp_parsers=forms)
+            options = csv.ConvertOptions(
+                column_types={"values": kind}, timestamp_parsers=self._time_forms()
+            )
             try:
                 csv.read_csv(
                     pa.BufferReader(written.getvalue()),
@@ -156,7 +166,7 @@ class CsvFile(File):
         if "UTF8" in what:
             return self._other_encoding(name)
         if name not in self.options.types and name not in self.options.epochs:
-            return UnfitError(self.path)
+            return UnfitError(self)
         value = self._invalid.search(what)
         text = value.group(1) if value else ""
         line = self._line(lambda row: int(number) < len(row) and row[int(number)] == text)
@@ -186,6 +196,6 @@ class CsvFile(File):
             pa.input_stream(str(self.path), compression="detect") as stream,
             io.TextIOWrapper(stream, encoding=self.options.encoding, newline="") as text,
         ):
-            rows = lines_of_text.reader(text)
+            rows = lines_of_text.reader(text, delimiter=self._delimiter)
             next(rows, None)
             return next((rows.line_num for row in rows if wanted(row)), rows.line_num)

@@ -15,6 +15,7 @@ import pyarrow.types as pat
 
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.lazy import dataclass
+from tessel.store.frames import check_column_names
 
 __all__ = [
     "BLOCK_BYTES",
@@ -68,9 +69,9 @@ class FileOptions:
 class UnfitError(Exception):
     """A value of a text file does not fit the type that its first block gave the column."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path))
-        self.path = path
+    def __init__(self, file: File) -> None:
+        super().__init__(str(file.path))
+        self.file = file
 
 
 class File:
@@ -96,7 +97,9 @@ class File:
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by what is read first."""
-        return {field.name: field.type for field in self.open(None)[0]}
+        schema, _ = self.open(None)
+        check_column_names(schema.names)
+        return {field.name: field.type for field in schema}
 
     def settled_types(self) -> dict[str, pa.DataType]:
         """Return types that hold every value."""

@@ -86,8 +86,8 @@ class Files:
     """
 
     def __init__(self, paths: Sequence[Path], options: FileOptions | None = None) -> None:
-        self._options = options or FileOptions()
-        self._files = [_opened(path, self._options) for path in paths]
+        options = options or FileOptions()
+        self._files = [_opened(path, options) for path in paths]
         self.schema = _common(self._files)
 
     def __len__(self) -> int:
@@ -110,8 +110,7 @@ class Files:
             try:
                 return taker(self._batches(chosen))
             except UnfitError as unfit:
-                file = next(file for file in self._files if file.path == unfit.path)
-                file.types = file.settled_types()
+                unfit.file.types = unfit.file.settled_types()
                 self.schema = _common(self._files)
 
     def settle(self) -> None:

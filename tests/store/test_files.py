@@ -14,7 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 
-from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError
+from tessel.errors import (
+    ColumnNotFoundError,
+    DuplicateColumnError,
+    InvalidInputError,
+    SchemaMismatchError,
+)
 from tessel.store import file_kinds
 from tessel.store.csv_files import TIME_FORMATS
 from tessel.store.files import FileOptions, Files
@@ -321,3 +326,23 @@ def test_a_file_without_rows_keeps_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a,b\n")
     assert read_files([path]).column_names == ["a", "b"]
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,a\n1,2\n")
+    with pytest.raises(DuplicateColumnError, match="'a'"):
+        read_files([path])
+
+
+def test_values_between_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("a\tb\n1\tx,y\n")
+    assert read_files([path]).to_pydict() == {"a": [1], "b": ["x,y"]}
+
+
+def test_one_file_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
+    path = tmp_path / "a.csv"
+    path.write_text("n\n" + "1\n" * 100 + "2.5\n")
+    assert len(read_files([path, path])) == 202

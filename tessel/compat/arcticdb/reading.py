@@ -140,8 +140,7 @@ class Reads:
     ) -> Any:
         """Read the first ``n`` rows; all but the last ``-n`` of a negative ``n``."""
         query = QueryBuilder().head(n)
-        more: Any = {"columns": columns, "output_format": output_format, "lazy": lazy}
-        return self.read(symbol, as_of, query_builder=query, **more)
+        return self.read(symbol, as_of, None, None, columns, query, output_format, lazy)
 
     def tail(
         self,
@@ -154,8 +153,7 @@ class Reads:
     ) -> Any:
         """Read the last ``n`` rows; all but the first ``-n`` of a negative ``n``."""
         query = QueryBuilder().tail(n)
-        more: Any = {"columns": columns, "output_format": output_format, "lazy": lazy}
-        return self.read(symbol, as_of, query_builder=query, **more)
+        return self.read(symbol, as_of, None, None, columns, query, output_format, lazy)
 
     def _query(self, request: ReadRequest, view: Any) -> ts.QueryBuilder:
         query = ts.QueryBuilder()
