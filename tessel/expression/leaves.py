@@ -25,7 +25,6 @@ from tessel.errors import (
 from tessel.expression import literal_codec
 from tessel.expression.node import ATOM, Expression, hashed, layout, require_text
 from tessel.expression.printing import Piece
-from tessel.expression.registry import register
 from tessel.expression.scalars import elapsed_text, scalar_of
 from tessel.expression.types import UNITS, Operand, Signature, narrowest_integer, type_name
 from tessel.lazy import dataclass
@@ -43,12 +42,9 @@ KEYWORDS = frozenset(
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Column(Expression):
+class Column(Expression, name="column"):
     """The values of a column."""
 
-    name: ClassVar[str] = "column"
     source: ClassVar[tuple[str, int] | None] = None
     column: str
 
@@ -74,9 +70,7 @@ class Column(Expression):
         yield f'Column["{self.column}"]'
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Literal(Expression):
+class Literal(Expression, name="literal"):
     """One value, the same in every row.
 
     Attributes
@@ -88,7 +82,6 @@ class Literal(Expression):
         The value in the canonical text of `literal_codec`.
     """
 
-    name: ClassVar[str] = "literal"
     kind: str
     content: str
 

@@ -1,10 +1,11 @@
 """What an expression is: an immutable tree of small operators with a digest as its identity.
 
-An operator is a frozen dataclass derived from `Expression`. Its annotations say what its fields
-are: ``Expression`` and ``tuple[Expression, ...]`` are operands, ``ValueSet`` and ``Regex`` are the
-two leaves that are no values themselves, anything else is a parameter of plain JSON. From that,
-the digest, the JSON form, the text call and the traversal follow; a new operator states only its
-type rule.
+An operator is a class derived from `Expression`, which makes it a frozen dataclass and registers it
+under its name: ``class Abs(Unary, name="abs")``. Its annotations say what its fields are:
+``Expression`` and ``tuple[Expression, ...]`` are operands, ``ValueSet`` and ``Regex`` are the two
+leaves that are no values themselves, anything else is a parameter of plain JSON. From that, the
+digest, the JSON form, the text call and the traversal follow; a new operator states only its type
+rule.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    Self,
+    dataclass_transform,
+)
 
 from tessel.errors import (
     ExpressionDepthError,
@@ -23,8 +32,10 @@ from tessel.errors import (
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.methods import ExpressionMethods
 from tessel.expression.printing import Piece, Sub, limited_text
+from tessel.expression.registry import register
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Operand, Signature
+from tessel.lazy import dataclass
 from tessel.options import LEAST_LIMIT, current
 
 try:
@@ -94,6 +105,7 @@ def layout(cls: type[Expression]) -> tuple[FieldKind, ...]:
 
 
 @checks_arguments
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Expression(ExpressionMethods):
     """A value for every row of a table, described but not yet computed.
 
@@ -115,6 +127,15 @@ class Expression(ExpressionMethods):
     _size: int
     _digest: bytes | None
     _names: frozenset[str]
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        """Make a subclass a frozen dataclass with class attributes; register one with a name."""
+        super().__init_subclass__()
+        for fact, value in facts.items():
+            setattr(cls, fact, value)
+        dataclass(frozen=True, eq=False, repr=False)(cls)
+        if "name" in facts:
+            register(cls)
 
     def __post_init__(self) -> None:
         depth, size = 0, 1

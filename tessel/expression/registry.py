@@ -1,7 +1,7 @@
 """The one table of operators: name → class.
 
 Text calls, JSON and the fluent methods find an operator here by its name. A module of
-`tessel.expression.operators` enters its classes with `register`; nothing else writes to the table.
+`tessel.expression.operators` enters a class by declaring it with a name (see `Expression`).
 The modules are imported one after another until one of them has the name that is asked for.
 """
 
@@ -37,7 +37,7 @@ def all_operators() -> Mapping[str, type[Expression]]:
 
 
 def register(cls: _Class) -> _Class:
-    """Enter an operator class under its ``name``; used as a decorator."""
+    """Enter an operator class under its ``name``."""
     if cls.name in _operators:
         raise ValueError(f"two operators are named {cls.name!r}")
     _operators[cls.name] = cls

@@ -5,11 +5,8 @@ This text is put behind that of the clone, which has the names.
 
 OPERATOR = '''
 
-@register
-class Sign(Unary):
+class Sign(Unary, name="sign"):
     """-1, 0 or 1."""
-
-    name: ClassVar[str] = "sign"
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the type of the operand for floats and int8 for integers."""

@@ -46,14 +46,16 @@ def checked(function: Callable[..., Value], verb: str) -> Kernel:
 
 def _whole_numbers(function: Callable[[Any, Any], Any], values: Sequence[Value]) -> Value:
     """Compute on Python integers where uint64 exceeds int64, so that only results must fit."""
-    arrays = [as_numpy(value) for value in values]
-    (left, left_valid), (right, right_valid) = arrays
-    valid = left_valid & right_valid
+    (left, left_valid), (right, right_valid) = map(as_numpy, values)
     exact = function(left.astype(object), right.astype(object))
+    return _of_exact(exact, left_valid & right_valid, pa.int64(), values)
+
+
+def _of_exact(exact: Any, valid: Any, result: pa.DataType, values: Sequence[Value]) -> Value:
     fits = np.array([_INT64_MIN <= item <= _INT64_MAX for item in exact], dtype=bool)
     if not (fits | ~valid).all():
         raise pa.ArrowInvalid("overflow")
-    return from_numpy(np.where(valid, exact, 0).astype(np.int64), valid, pa.int64(), values)
+    return from_numpy(np.where(valid, exact, 0).astype(np.int64), valid, result, values)
 
 
 def divide(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -62,10 +64,6 @@ def divide(node: Expression, values: Sequence[Value], result: pa.DataType) -> Va
     if pa.types.is_duration(left.type):
         left, right = (pc.cast(pc.cast(v, pa.int64()), pa.float64(), safe=False) for v in values)
     return pc.divide(left, right)
-
-
-def _broadcast(values: Sequence[Value]) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    return [as_numpy(value) for value in values]
 
 
 def floor_divide(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -79,15 +77,12 @@ def modulo(node: Expression, values: Sequence[Value], result: pa.DataType) -> Va
 
 
 def _floored(function: Any, values: Sequence[Value], result: pa.DataType) -> Value:
-    (left, left_valid), (right, right_valid) = _broadcast(values)
+    (left, left_valid), (right, right_valid) = map(as_numpy, values)
     valid = left_valid & right_valid & (right != 0)
     divisor = np.where(right != 0, right, np.ones(1, right.dtype))
     if left.dtype != right.dtype and pa.types.is_integer(result):
         exact = function(left.astype(object), divisor.astype(object))
-        fits = np.array([_INT64_MIN <= item <= _INT64_MAX for item in exact], dtype=bool)
-        if not (fits | ~valid).all():
-            raise pa.ArrowInvalid("overflow")
-        return from_numpy(np.where(valid, exact, 0).astype(np.int64), valid, result, values)
+        return _of_exact(exact, valid, result, values)
     if function is np.floor_divide and left.dtype.kind == "i":
         lowest = np.iinfo(left.dtype).min
         if ((left == lowest) & (divisor == -1) & valid).any():
@@ -98,7 +93,7 @@ def _floored(function: Any, values: Sequence[Value], result: pa.DataType) -> Val
 
 def power(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
     """Raise to a power in float64."""
-    (left, left_valid), (right, right_valid) = _broadcast(values)
+    (left, left_valid), (right, right_valid) = map(as_numpy, values)
     with np.errstate(all="ignore"):
         return from_numpy(np.power(left, right), left_valid & right_valid, result, values)
 
@@ -121,20 +116,11 @@ def round_half_even(node: Round, values: Sequence[Value], result: pa.DataType) -
     return pc.round(value, ndigits=node.digits, round_mode="half_to_even")
 
 
-def extreme(function: Callable[..., Value]) -> Kernel:
-    """Return the kernel of an elementwise extreme that skips missing values."""
+def extreme(function: Callable[..., Value], *, skip_nulls: bool) -> Kernel:
+    """Return the kernel of an elementwise extreme, which skips missing values or is missing too."""
 
     def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
-        return function(*(nan_to_null(value) for value in values), skip_nulls=True)
-
-    return kernel
-
-
-def clip(function: Callable[..., Value]) -> Kernel:
-    """Return the kernel of a bound; missing where either side is."""
-
-    def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
-        return function(*(nan_to_null(value) for value in values), skip_nulls=False)
+        return function(*(nan_to_null(value) for value in values), skip_nulls=skip_nulls)
 
     return kernel
 
@@ -150,10 +136,10 @@ KERNELS: dict[str, Kernel] = {
     "negative": negative,
     "abs": elementwise(pc.abs_checked),
     "round": round_half_even,
-    "min_of": extreme(pc.min_element_wise),
-    "max_of": extreme(pc.max_element_wise),
-    "clip_low": clip(pc.max_element_wise),
-    "clip_high": clip(pc.min_element_wise),
+    "min_of": extreme(pc.min_element_wise, skip_nulls=True),
+    "max_of": extreme(pc.max_element_wise, skip_nulls=True),
+    "clip_low": extreme(pc.max_element_wise, skip_nulls=False),
+    "clip_high": extreme(pc.min_element_wise, skip_nulls=False),
     "log": elementwise(pc.ln),
     "exp": elementwise(pc.exp),
     "sqrt": elementwise(pc.sqrt),

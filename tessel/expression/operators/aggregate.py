@@ -8,14 +8,11 @@ is only how it is written, kept and read.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from tessel.errors import AggregateError
 from tessel.expression.node import Expression, require_text
 from tessel.expression.printing import Piece, Sub
-from tessel.expression.registry import register
 from tessel.expression.types import Operand, Signature
-from tessel.lazy import dataclass
 
 __all__ = ["Aggregated", "aggregate_call_names", "declare_aggregate"]
 
@@ -35,9 +32,7 @@ def aggregate_call_names() -> frozenset[str]:
     return frozenset(_names)
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Aggregated(Expression):
+class Aggregated(Expression, name="aggregate"):
     """An aggregate of expressions, for ``agg``: one value a group, not one a row.
 
     Attributes
@@ -48,7 +43,6 @@ class Aggregated(Expression):
         What is aggregated, and literals for the aggregate's parameters.
     """
 
-    name: ClassVar[str] = "aggregate"
     how: str
     operands: tuple[Expression, ...]
 

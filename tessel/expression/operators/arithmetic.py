@@ -9,7 +9,6 @@ Numbers beyond arithmetic: smaller and larger of several, clip, log, exp, sqrt.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -24,9 +23,7 @@ from tessel.expression.promotion import (
     next_integer,
     temporal_sum,
 )
-from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature, is_signed, refuse
-from tessel.lazy import dataclass
 
 __all__ = [
     "Abs",
@@ -52,42 +49,24 @@ _NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
 
 
-@register
-class Add(Binary):
+class Add(Binary, name="add", sign="+", word="+", precedence=9):
     """``left + right``: numbers; timestamp and duration; two durations."""
-
-    name: ClassVar[str] = "add"
-    sign: ClassVar[str] = "+"
-    word: ClassVar[str] = "+"
-    precedence: ClassVar[int] = 9
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the next wider integer, the wider float, or the temporal sum."""
         return temporal_sum("add", *operands) or arithmetic_types("add", *operands)
 
 
-@register
-class Subtract(Binary):
+class Subtract(Binary, name="subtract", sign="-", word="-", precedence=9):
     """``left - right``: numbers; two timestamps or dates (a duration); a duration from either."""
-
-    name: ClassVar[str] = "subtract"
-    sign: ClassVar[str] = "-"
-    word: ClassVar[str] = "-"
-    precedence: ClassVar[int] = 9
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return as for addition; unsigned minus unsigned is signed."""
         return temporal_sum("subtract", *operands) or arithmetic_types("subtract", *operands)
 
 
-@register
-class Multiply(Binary):
+class Multiply(Binary, name="multiply", sign="*", word="*", precedence=10):
     """``left * right``: numbers; a duration and an integer."""
-
-    name: ClassVar[str] = "multiply"
-    sign: ClassVar[str] = "*"
-    word: ClassVar[str] = "*"
-    precedence: ClassVar[int] = 10
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the next wider integer, the wider float, or the duration's type."""
@@ -101,14 +80,8 @@ class Multiply(Binary):
         return arithmetic_types("multiply", *operands)
 
 
-@register
-class Divide(Binary):
+class Divide(Binary, name="divide", sign="/", word="/", precedence=10):
     """``left / right``, always float64; a duration by a duration too."""
-
-    name: ClassVar[str] = "divide"
-    sign: ClassVar[str] = "/"
-    word: ClassVar[str] = "/"
-    precedence: ClassVar[int] = 10
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return float64."""
@@ -121,14 +94,8 @@ class Divide(Binary):
         return _FLOATS
 
 
-@register
-class FloorDivide(Binary):
+class FloorDivide(Binary, name="floor_divide", sign="//", word="//", precedence=10):
     """``left // right``, rounded down; by zero it is missing."""
-
-    name: ClassVar[str] = "floor_divide"
-    sign: ClassVar[str] = "//"
-    word: ClassVar[str] = "//"
-    precedence: ClassVar[int] = 10
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the operands' common type; a duration by an integer stays a duration."""
@@ -138,28 +105,16 @@ class FloorDivide(Binary):
         return common_number("floor-divide", left, right)
 
 
-@register
-class Modulo(Binary):
+class Modulo(Binary, name="modulo", sign="%", word="%", precedence=10):
     """``left % right``, with the sign of the divisor; by zero it is missing."""
-
-    name: ClassVar[str] = "modulo"
-    sign: ClassVar[str] = "%"
-    word: ClassVar[str] = "%"
-    precedence: ClassVar[int] = 10
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the operands' common type."""
         return common_number("take the remainder of", *operands)
 
 
-@register
-class Power(Binary):
+class Power(Binary, name="power", sign="**", word="**", precedence=12):
     """``left ** right``, always float64; binds to the right, as in Python."""
-
-    name: ClassVar[str] = "power"
-    sign: ClassVar[str] = "**"
-    word: ClassVar[str] = "**"
-    precedence: ClassVar[int] = 12
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return float64: the type must not depend on the sign of an exponent."""
@@ -173,11 +128,8 @@ class Power(Binary):
         yield Sub(self.right, 11)
 
 
-@register
-class Negative(Unary):
+class Negative(Unary, name="negative"):
     """``-operand``; integers widen as in ``0 - operand``."""
-
-    name: ClassVar[str] = "negative"
 
     @property
     def precedence(self) -> int:  # type: ignore[override]
@@ -205,11 +157,8 @@ class Negative(Unary):
         return ("-", Sub(self.operand, 11))
 
 
-@register
-class Abs(Unary):
+class Abs(Unary, name="abs"):
     """The distance from zero; signed integers widen."""
-
-    name: ClassVar[str] = "abs"
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the next wider integer for signed ones; other types stay."""
@@ -221,12 +170,9 @@ class Abs(Unary):
         return Signature((result,), result)
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Round(Expression):
+class Round(Expression, name="round"):
     """The nearest number with so many digits after the point; halves go to the even one."""
 
-    name: ClassVar[str] = "round"
     operand: Expression
     digits: int = 0
 
@@ -245,10 +191,6 @@ class Round(Expression):
         return Signature((operand.type,), operand.type)
 
 
-_UNORDERED = (Family.LIST, Family.STRUCT, Family.OTHER)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Extreme(Expression):
     """The smallest or largest of several operands."""
 
@@ -263,28 +205,26 @@ class Extreme(Expression):
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the common type of the operands."""
-        for operand in operands:
-            if operand.family in _UNORDERED:
-                refuse(f"take {self.name} of", (operand,), "its values have no order")
-        result = common_type(f"take {self.name} of", operands)
-        return Signature((result,) * len(operands), result)
+        return _of_one_order(f"take {self.name} of", operands)
 
 
-@register
-class MinOf(Extreme):
+def _of_one_order(what: str, operands: tuple[Operand, ...]) -> Signature:
+    """Return the common type of operands that have an order."""
+    for operand in operands:
+        if operand.family in (Family.LIST, Family.STRUCT, Family.OTHER):
+            refuse(what, (operand,), "its values have no order")
+    result = common_type(what, operands)
+    return Signature((result,) * len(operands), result)
+
+
+class MinOf(Extreme, name="min_of"):
     """The smallest of the operands in each row; missing ones are skipped."""
 
-    name: ClassVar[str] = "min_of"
 
-
-@register
-class MaxOf(Extreme):
+class MaxOf(Extreme, name="max_of"):
     """The largest of the operands in each row; missing ones are skipped."""
 
-    name: ClassVar[str] = "max_of"
 
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Clip(Expression):
     """A value held on one side of a bound; missing where either is."""
 
@@ -293,25 +233,15 @@ class Clip(Expression):
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the common type of operand and bound."""
-        for operand in operands:
-            if operand.family in _UNORDERED:
-                refuse("clip", (operand,), "its values have no order")
-        result = common_type("clip", operands)
-        return Signature((result, result), result)
+        return _of_one_order("clip", operands)
 
 
-@register
-class ClipLow(Clip):
+class ClipLow(Clip, name="clip_low"):
     """The operand, or the bound where the operand is below it."""
 
-    name: ClassVar[str] = "clip_low"
 
-
-@register
-class ClipHigh(Clip):
+class ClipHigh(Clip, name="clip_high"):
     """The operand, or the bound where the operand is above it."""
-
-    name: ClassVar[str] = "clip_high"
 
 
 class FloatFunction(Unary):
@@ -323,22 +253,13 @@ class FloatFunction(Unary):
         return Signature((pa.float64(),), pa.float64())
 
 
-@register
-class Log(FloatFunction):
+class Log(FloatFunction, name="log"):
     """The natural logarithm."""
 
-    name: ClassVar[str] = "log"
 
-
-@register
-class Exp(FloatFunction):
+class Exp(FloatFunction, name="exp"):
     """The exponential function."""
 
-    name: ClassVar[str] = "exp"
 
-
-@register
-class Sqrt(FloatFunction):
+class Sqrt(FloatFunction, name="sqrt"):
     """The square root."""
-
-    name: ClassVar[str] = "sqrt"

@@ -18,9 +18,7 @@ from tessel.expression.node import Expression
 from tessel.expression.operators.shapes import Binary, Unary, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
-from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature
-from tessel.lazy import dataclass
 
 __all__ = ["And", "Case", "Coalesce", "Not", "Or", "Xor", "truth_signature"]
 
@@ -32,7 +30,6 @@ def truth_signature(sign: str, operands: tuple[Operand, ...]) -> Signature:
     return Signature((pa.bool_(),) * len(operands), pa.bool_())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Connective(Expression):
     """A flat chain of truth values; operands of the same connective are taken in."""
 
@@ -106,43 +103,24 @@ class Connective(Expression):
         yield ")"
 
 
-@register
-class And(Connective):
+class And(Connective, name="and", word="AND", precedence=2):
     """True where all operands are; false where one is false, whatever the others are."""
 
-    name: ClassVar[str] = "and"
-    word: ClassVar[str] = "AND"
-    precedence: ClassVar[int] = 2
 
-
-@register
-class Or(Connective):
+class Or(Connective, name="or", word="OR", precedence=1):
     """True where one operand is, whatever the others are; false where all are false."""
 
-    name: ClassVar[str] = "or"
-    word: ClassVar[str] = "OR"
-    precedence: ClassVar[int] = 1
 
-
-@register
-class Xor(Binary):
+class Xor(Binary, name="xor", sign="^", word="XOR", precedence=6):
     """True where exactly one of the two is; written ``^``."""
-
-    name: ClassVar[str] = "xor"
-    sign: ClassVar[str] = "^"
-    word: ClassVar[str] = "XOR"
-    precedence: ClassVar[int] = 6
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a truth value."""
         return truth_signature("xor", operands)
 
 
-@register
-class Not(Unary):
+class Not(Unary, name="not"):
     """True where the operand is false."""
-
-    name: ClassVar[str] = "not"
 
     @property
     def precedence(self) -> int:  # type: ignore[override]
@@ -166,16 +144,13 @@ class Not(Unary):
                 return ("not ", Sub(self.operand, 3))
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Case(Expression):
+class Case(Expression, name="case"):
     """The value of the first condition that is true, or ``otherwise``.
 
     A condition that is missing is not true. Rows take part in a branch only if they reach it: a
     branch raises for no other rows.
     """
 
-    name: ClassVar[str] = "case"
     conditions: tuple[Expression, ...]
     values: tuple[Expression, ...]
     otherwise: Expression
@@ -223,12 +198,9 @@ class Case(Expression):
         yield ")"
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Coalesce(Expression):
+class Coalesce(Expression, name="coalesce"):
     """The first operand that is not missing."""
 
-    name: ClassVar[str] = "coalesce"
     operands: tuple[Expression, ...]
 
     def check(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Self
 
 import pyarrow as pa
 
@@ -10,7 +10,6 @@ from tessel.errors import ColumnNotFoundError, ExpressionTypeError
 from tessel.expression.leaves import Literal, as_expression
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import require
-from tessel.expression.registry import register
 from tessel.expression.types import (
     Family,
     Operand,
@@ -20,7 +19,6 @@ from tessel.expression.types import (
     refuse,
     type_name,
 )
-from tessel.lazy import dataclass
 
 __all__ = ["Cast", "Field"]
 
@@ -42,12 +40,9 @@ _CASTS: dict[Family, frozenset[Family]] = {
 }
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Cast(Expression):
+class Cast(Expression, name="cast"):
     """The operand as another type. A value that does not fit raises; nothing is cut."""
 
-    name: ClassVar[str] = "cast"
     operand: Expression
     target: str
 
@@ -88,12 +83,9 @@ class Cast(Expression):
         return Signature((operand.type,), target)
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Field(Expression):
+class Field(Expression, name="field"):
     """A field of a struct."""
 
-    name: ClassVar[str] = "field"
     operand: Expression
     field_name: str
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 from tessel.expression.comparable import comparison_inputs, literal_beside
 from tessel.expression.operators.shapes import Binary
 from tessel.expression.printing import Piece, Sub
-from tessel.expression.registry import register
 from tessel.expression.types import Operand, Signature
 
 __all__ = [
@@ -45,60 +44,28 @@ class Comparison(Binary):
         return (Sub(self.left, 5), f" {self.sign} ", Sub(self.right, 5))
 
 
-@register
-class Equal(Comparison):
+class Equal(Comparison, name="equal", sign="==", word="EQ", orders=False):
     """``left == right``."""
 
-    name: ClassVar[str] = "equal"
-    sign: ClassVar[str] = "=="
-    word: ClassVar[str] = "EQ"
-    orders: ClassVar[bool] = False
 
-
-@register
-class NotEqual(Comparison):
+class NotEqual(Comparison, name="not_equal", sign="!=", word="NE", orders=False):
     """``left != right``."""
 
-    name: ClassVar[str] = "not_equal"
-    sign: ClassVar[str] = "!="
-    word: ClassVar[str] = "NE"
-    orders: ClassVar[bool] = False
 
-
-@register
-class Less(Comparison):
+class Less(Comparison, name="less", sign="<", word="LT"):
     """``left < right``."""
 
-    name: ClassVar[str] = "less"
-    sign: ClassVar[str] = "<"
-    word: ClassVar[str] = "LT"
 
-
-@register
-class LessEqual(Comparison):
+class LessEqual(Comparison, name="less_equal", sign="<=", word="LE"):
     """``left <= right``."""
 
-    name: ClassVar[str] = "less_equal"
-    sign: ClassVar[str] = "<="
-    word: ClassVar[str] = "LE"
 
-
-@register
-class Greater(Comparison):
+class Greater(Comparison, name="greater", sign=">", word="GT"):
     """``left > right``."""
 
-    name: ClassVar[str] = "greater"
-    sign: ClassVar[str] = ">"
-    word: ClassVar[str] = "GT"
 
-
-@register
-class GreaterEqual(Comparison):
+class GreaterEqual(Comparison, name="greater_equal", sign=">=", word="GE"):
     """``left >= right``."""
-
-    name: ClassVar[str] = "greater_equal"
-    sign: ClassVar[str] = ">="
-    word: ClassVar[str] = "GE"
 
 
 FLIPPED: dict[type[Comparison], type[Comparison]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,20 +16,14 @@ from tessel.expression.leaves import Literal, ValueSet
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary
 from tessel.expression.printing import Piece, Sub
-from tessel.expression.registry import register
 from tessel.expression.types import Operand, Signature, refuse, type_name
-from tessel.lazy import dataclass
 
 __all__ = ["IsIn", "IsMissing", "Lookup"]
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class IsIn(Expression):
+class IsIn(Expression, name="is_in", precedence=4):
     """True where the operand equals one of the values; Kleene where a value is null."""
 
-    name: ClassVar[str] = "is_in"
-    precedence: ClassVar[int] = 4
     operand: Expression
     values: ValueSet
 
@@ -59,9 +53,7 @@ class IsIn(Expression):
         yield "))"
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Lookup(Expression):
+class Lookup(Expression, name="lookup"):
     """The value that a table has beside a key; missing where the table does not have the key.
 
     The planner makes it of a join with few rows, each of which has a key of its own.
@@ -75,7 +67,6 @@ class Lookup(Expression):
         values beside them.
     """
 
-    name: ClassVar[str] = "lookup"
     operand: Expression
     table: str
 
@@ -123,12 +114,8 @@ class Lookup(Expression):
         yield f", {len(self.columns_of_table[0])} keys)"
 
 
-@register
-class IsMissing(Unary):
+class IsMissing(Unary, name="is_missing", precedence=4):
     """True where the operand is null or NaN; never missing itself."""
-
-    name: ClassVar[str] = "is_missing"
-    precedence: ClassVar[int] = 4
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a truth value; every type is taken."""

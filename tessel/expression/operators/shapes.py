@@ -8,12 +8,10 @@ from typing import ClassVar
 from tessel.expression.node import Expression
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.types import FAMILY_WORDS, Family, Operand, refuse
-from tessel.lazy import dataclass
 
 __all__ = ["Binary", "Unary", "require"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Binary(Expression):
     """Two operands with a sign between them.
 
@@ -45,7 +43,6 @@ class Binary(Expression):
         yield ")"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Unary(Expression):
     """One operand, written as a call."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +14,7 @@ from tessel.expression.node import Expression, argument_text, require_text
 from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
-from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature
-from tessel.lazy import dataclass
 
 __all__ = [
     "Concat",
@@ -41,13 +38,9 @@ def _text_to(name: str, operand: Operand, result: pa.DataType | None) -> Signatu
     return Signature((taken,), result or taken)
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Matches(Expression):
+class Matches(Expression, name="matches", precedence=4):
     """Whether a regular expression is found anywhere in the text."""
 
-    name: ClassVar[str] = "matches"
-    precedence: ClassVar[int] = 4
     operand: Expression
     regex: Regex
 
@@ -60,7 +53,6 @@ class Matches(Expression):
         return (Sub(self.operand, 5), f" matches {self.regex}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TextPredicate(Expression):
     """Whether the text has a part."""
 
@@ -76,12 +68,8 @@ class TextPredicate(Expression):
         return _text_to(self.name, operands[0], pa.bool_())
 
 
-@register
-class Like(TextPredicate):
+class Like(TextPredicate, name="like", precedence=4):
     """Whether the whole text fits an SQL pattern of ``%`` and ``_``."""
-
-    name: ClassVar[str] = "like"
-    precedence: ClassVar[int] = 4
 
     def check(self) -> None:
         """Raise where RE2, which the pattern runs on, does not take it."""
@@ -99,25 +87,16 @@ class Like(TextPredicate):
         return (Sub(self.operand, 5), f" like {argument_text(self.part)}")
 
 
-@register
-class StartsWith(TextPredicate):
+class StartsWith(TextPredicate, name="starts_with"):
     """Whether the text starts with a part."""
 
-    name: ClassVar[str] = "starts_with"
 
-
-@register
-class EndsWith(TextPredicate):
+class EndsWith(TextPredicate, name="ends_with"):
     """Whether the text ends with a part."""
 
-    name: ClassVar[str] = "ends_with"
 
-
-@register
-class Contains(TextPredicate):
+class Contains(TextPredicate, name="contains"):
     """Whether the part stands anywhere in the text."""
-
-    name: ClassVar[str] = "contains"
 
 
 class TextFunction(Unary):
@@ -128,32 +107,20 @@ class TextFunction(Unary):
         return _text_to(self.name, operands[0], None)
 
 
-@register
-class Lower(TextFunction):
+class Lower(TextFunction, name="lower"):
     """The text in lower case."""
 
-    name: ClassVar[str] = "lower"
 
-
-@register
-class Upper(TextFunction):
+class Upper(TextFunction, name="upper"):
     """The text in upper case."""
 
-    name: ClassVar[str] = "upper"
 
-
-@register
-class Strip(TextFunction):
+class Strip(TextFunction, name="strip"):
     """The text without white space at its ends."""
 
-    name: ClassVar[str] = "strip"
 
-
-@register
-class Length(Unary):
+class Length(Unary, name="length"):
     """The number of characters of a text, of bytes of a binary."""
-
-    name: ClassVar[str] = "length"
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return int32, or int64 for texts past 2 GiB."""
@@ -164,12 +131,9 @@ class Length(Unary):
         return Signature((taken,), pa.int64() if large else pa.int32())
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Replace(Expression):
+class Replace(Expression, name="replace"):
     """The text with one part put in place of another."""
 
-    name: ClassVar[str] = "replace"
     operand: Expression
     old: str
     new: str
@@ -186,12 +150,9 @@ class Replace(Expression):
         return _text_to(self.name, operands[0], None)
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Slice(Expression):
+class Slice(Expression, name="slice"):
     """The characters from one place up to another."""
 
-    name: ClassVar[str] = "slice"
     operand: Expression
     start: int
     stop: int | None = None
@@ -212,12 +173,9 @@ class Slice(Expression):
         return _text_to(self.name, operands[0], None)
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Concat(Expression):
+class Concat(Expression, name="concat"):
     """Several texts one after the other; missing where one is missing."""
 
-    name: ClassVar[str] = "concat"
     operands: tuple[Expression, ...]
 
     def check(self) -> None:

@@ -9,9 +9,7 @@ import pyarrow as pa
 from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, require
-from tessel.expression.registry import register
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
-from tessel.lazy import dataclass
 
 __all__ = [
     "DateOf",
@@ -45,60 +43,36 @@ class ClockPart(TimePart):
     families: ClassVar[tuple[Family, ...]] = (Family.TIMESTAMP, Family.TIME)
 
 
-@register
-class Year(TimePart):
+class Year(TimePart, name="year"):
     """The year."""
 
-    name: ClassVar[str] = "year"
 
-
-@register
-class Month(TimePart):
+class Month(TimePart, name="month"):
     """The month, 1 to 12."""
 
-    name: ClassVar[str] = "month"
 
-
-@register
-class Day(TimePart):
+class Day(TimePart, name="day"):
     """The day of the month."""
 
-    name: ClassVar[str] = "day"
 
-
-@register
-class Weekday(TimePart):
+class Weekday(TimePart, name="weekday"):
     """The day of the week, Monday 0 to Sunday 6."""
 
-    name: ClassVar[str] = "weekday"
 
-
-@register
-class Hour(ClockPart):
+class Hour(ClockPart, name="hour"):
     """The hour, 0 to 23."""
 
-    name: ClassVar[str] = "hour"
 
-
-@register
-class Minute(ClockPart):
+class Minute(ClockPart, name="minute"):
     """The minute."""
 
-    name: ClassVar[str] = "minute"
 
-
-@register
-class Second(ClockPart):
+class Second(ClockPart, name="second"):
     """The whole second."""
 
-    name: ClassVar[str] = "second"
 
-
-@register
-class DateOf(Unary):
+class DateOf(Unary, name="date"):
     """The date on the clock of the column's zone."""
-
-    name: ClassVar[str] = "date"
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a date."""
@@ -108,16 +82,13 @@ class DateOf(Unary):
         return Signature((taken,), pa.date32())
 
 
-@register
-@dataclass(frozen=True, eq=False, repr=False)
-class Floor(Expression):
+class Floor(Expression, name="floor"):
     """The start of the time bucket that an instant lies in.
 
     A rule of ``h min s ms us ns`` is elapsed time counted from the epoch; a rule of days is a
     calendar: whole local days counted from 1970-01-01, beginning at their first instant.
     """
 
-    name: ClassVar[str] = "floor"
     operand: Expression
     rule: str
 
