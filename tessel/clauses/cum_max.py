@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from tessel.clauses.aggregates.base import MergeableAggregate
-from tessel.clauses.aggregates.max import Max
+from tessel.clauses.aggregates.selective import Max
 from tessel.clauses.along_rows.cumulative import CumulativeExtreme
 from tessel.clauses.registry import register
 from tessel.lazy import dataclass

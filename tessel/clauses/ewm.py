@@ -13,8 +13,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.cached import cached
 from tessel.clauses.aggregates.mean import Mean, mean_type
-from tessel.clauses.aggregates.std import Std
-from tessel.clauses.aggregates.var import Var
+from tessel.clauses.aggregates.spread import Std, Var
 from tessel.clauses.along_rows.carried_lists import list_bounds, list_values, lists
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (

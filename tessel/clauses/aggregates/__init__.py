@@ -1,4 +1,4 @@
-"""The aggregates of ``groupby`` and ``resample``, one a file; the listing is the list of them.
+"""The aggregates of ``groupby`` and ``resample``, a family a file.
 
 All skip missing values (null or NaN), except ``size``, which counts rows. Which types they take and
 return is a table in ``docs/aggregates.md``, held to the code by a test. What a type has no meaning
@@ -7,7 +7,8 @@ for is refused at plan time with :class:`tessel.errors.AggregateError`; a sum pa
 
 A new aggregate is one file here with a registered subclass of :class:`Aggregate` or
 :class:`MergeableAggregate`, or of :class:`FromReductions`, which is faster and shorter; the file
-has the name of the aggregate.
+has the name of the aggregate, or a line in :mod:`~tessel.clauses.aggregates.registry` says where it
+lies.
 """
 
 from __future__ import annotations
@@ -17,28 +18,19 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "all": "AllTrue",
-        "any": "AnyTrue",
         "base": "Aggregate AggregateBundle MergeableAggregate",
-        "count": "Count",
-        "first": "First",
+        "count": "Count Size",
         "from_reductions": "FromReductions",
-        "last": "Last",
-        "max": "Max",
         "mean": "Mean",
         "median": "Median",
-        "min": "Min",
         "nunique": "NUnique",
-        "ohlc": "Ohlc",
         "quantile": "Quantile",
         "registry": (
             "aggregate_from_json aggregate_names bind_aggregate find_aggregate find_bundle register"
         ),
-        "sem": "Sem",
-        "size": "Size",
-        "std": "Std",
+        "selective": "AllTrue AnyTrue First Last Max Min Ohlc",
+        "spread": "Sem Std Var",
         "sum": "Sum",
-        "var": "Var",
         "weighted_mean": "WeightedMean",
     },
 )

@@ -1,4 +1,4 @@
-"""The aggregate ``count``: how many values are not missing."""
+"""The aggregates ``count``, of values that are not missing, and ``size``, of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.registry import register
 
-__all__ = ["Count"]
+__all__ = ["Count", "Size"]
 
 
 @register
@@ -28,3 +28,11 @@ class Count(FromReductions):
         self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
         return arrow_array(reduced["count"])
+
+
+@register
+class Size(Count):
+    """How many rows a group has, missing values included, int64. Needs no column."""
+
+    name: ClassVar[str] = "size"
+    reads_values: ClassVar[bool] = False

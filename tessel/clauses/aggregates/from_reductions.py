@@ -11,9 +11,8 @@ import pyarrow as pa
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction, ReductionSet, reduction_of
-from tessel.clauses.values import plain_type
 
-__all__ = ["FromReductions", "SelectiveAggregate"]
+__all__ = ["FromReductions"]
 
 
 class FromReductions(MergeableAggregate):
@@ -101,15 +100,3 @@ class FromReductions(MergeableAggregate):
         rows = PresentRows(values if self.reads_values else None, codes, several=bool(self.further))
         held = ReductionSet(self.reductions_of(kind))
         return held, kind, held.reduce(lambda _: rows, groups)
-
-
-class SelectiveAggregate(FromReductions):
-    """An aggregate that selects one of the values that are not missing, by its one reduction."""
-
-    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
-        return plain_type(value_type)
-
-    def of_reductions(  # noqa: D102
-        self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None
-    ) -> pa.Array:
-        return reduced[self.reductions[0]]

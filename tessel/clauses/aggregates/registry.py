@@ -1,6 +1,7 @@
 """Which aggregates there are, by name: for calls in expressions, plans and ``agg``.
 
-Our own are imported when they are first named: ``median`` lies in ``median.py``.
+Our own are imported when they are first named: ``median`` lies in ``median.py``, those of a family
+where :data:`_FAMILIES` says.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ __all__ = [
 ]
 
 _AggregateClass = TypeVar("_AggregateClass", bound="type[Aggregate] | type[AggregateBundle]")
+
+_FAMILIES = {
+    **dict.fromkeys(("all", "any", "first", "last", "max", "min", "ohlc"), "selective"),
+    **dict.fromkeys(("sem", "std", "var"), "spread"),
+    "size": "count",
+}
 
 _registry: dict[str, type[Aggregate] | type[AggregateBundle]] = {}
 
@@ -131,9 +138,9 @@ def _found(name: str) -> type[Aggregate] | type[AggregateBundle] | None:
     if name.isupper():  # as SQL writes them
         name = name.lower()
     if name not in _registry:
-        path = sys.modules[__package__].__path__
-        if name in {module.name for module in pkgutil.iter_modules(path)}:
-            importlib.import_module(f"{__package__}.{name}")
+        path, home = sys.modules[__package__].__path__, _FAMILIES.get(name, name)
+        if home in {module.name for module in pkgutil.iter_modules(path)}:
+            importlib.import_module(f"{__package__}.{home}")
         else:  # another name of one of ours, or of none
             _import_all()
     return _registry.get(name)

@@ -1,4 +1,4 @@
-"""What var, std and sem share: the exact sums of values and of their squares.
+"""The aggregates ``var``, ``std`` and ``sem``: of exact sums of values and of their squares.
 
 With ``n`` values, ``n * Σx² - (Σx)²`` over ``n * (n - ddof)`` is the variance. Both sums are exact,
 so nothing cancels that should not, and the result is rounded once, at the end.
@@ -18,13 +18,14 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.quotients import rounded_integer_root
 from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 from tessel.kernels.exact_spreads import exact_spreads
 from tessel.kernels.exact_sums import ExactSums, decimal_steps
 from tessel.lazy import dataclass
 
-__all__ = ["RootOfSpread", "Spread"]
+__all__ = ["Sem", "Spread", "Std", "Var"]
 
 _DAY_SECONDS = 86_400
 
@@ -109,7 +110,7 @@ class Spread(FromReductions):
 class RootOfSpread(Spread):
     """A root of the variance: of the unit of the values, so that temporal types have one, too."""
 
-    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:
         found = mean_type(value_type)
         if found is None:
             raise self.refuse(
@@ -120,7 +121,53 @@ class RootOfSpread(Spread):
         return pa.duration("s" if pa.types.is_date(found) else found.unit)
 
     @property
-    def takes_root(self) -> bool:  # noqa: D102
+    def takes_root(self) -> bool:
+        return True
+
+
+@register
+class Var(Spread):
+    """The variance of the values that are not missing, with ``ddof`` (1: of a sample).
+
+    Numbers, bools and decimals: the exact variance rounded once to float64. Missing where no more
+    than ``ddof`` values are there, or one is infinite. Temporal types are refused: their squares
+    have no type.
+    """
+
+    name: ClassVar[str] = "var"
+
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
+        found = mean_type(value_type)
+        if found is None or is_temporal(found):
+            hint = "var takes numbers" if found is None else "take std, which is a duration"
+            raise self.refuse(column, value_type, hint)
+        return found
+
+
+@register
+class Std(RootOfSpread):
+    """The standard deviation of the values that are not missing, with ``ddof`` (1: of a sample).
+
+    Numbers, bools and decimals: the root of the exact variance, rounded once to float64. Of
+    timestamps, times and durations it is a duration of their unit, of dates one of seconds, exact
+    to the unit, half to even. Missing where no more than ``ddof`` values are there, or one is
+    infinite.
+    """
+
+    name: ClassVar[str] = "std"
+
+
+@register
+class Sem(RootOfSpread):
+    """The standard error of the mean: the root of the exact variance over the count of values.
+
+    Types, ``ddof`` and what is missing are those of ``std``; rounded once as well.
+    """
+
+    name: ClassVar[str] = "sem"
+
+    @property
+    def of_mean(self) -> bool:  # noqa: D102
         return True
 
 

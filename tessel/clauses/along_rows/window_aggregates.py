@@ -19,15 +19,11 @@ from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Aggregate
 from tessel.clauses.aggregates.count import Count
-from tessel.clauses.aggregates.first import First
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.sums import products_of, sums_of
-from tessel.clauses.aggregates.last import Last
-from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.mean import Mean
-from tessel.clauses.aggregates.min import Min
-from tessel.clauses.aggregates.sem import Sem
-from tessel.clauses.aggregates.spread import Spread
+from tessel.clauses.aggregates.selective import First, Last, Max, Min
+from tessel.clauses.aggregates.spread import Sem, Spread
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
 from tessel.kernels.window_rows import (

@@ -19,11 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.aggregates.count import Count
+from tessel.clauses.aggregates.count import Count, Size
 from tessel.clauses.aggregates.from_reductions import FromReductions
-from tessel.clauses.aggregates.max import Max
-from tessel.clauses.aggregates.min import Min
-from tessel.clauses.aggregates.size import Size
+from tessel.clauses.aggregates.selective import Max, Min
 from tessel.clauses.aggregation import Aggregation, PartialAggregation
 from tessel.clauses.base import drops_rows
 from tessel.clauses.capabilities import Proves
