@@ -175,12 +175,7 @@ class OrderGroups(Clause):
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out."""
         return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
-            keeps_order=False,
-            keeps_count=True,
-            index=IndexEffect.DROP,
-            reduced=True,
+            Structure.ALL, keeps_order=False, keeps_count=True, index=IndexEffect.DROP, reduced=True
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -243,8 +238,6 @@ class PartialAggregation(LoweredClause):
         """Row slices in, row slices out."""
         columns = frozenset(self.keys).union(*(each.columns for each in self.aggregates))
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
             columns=columns,
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
@@ -334,7 +327,6 @@ class MergeAggregation(LoweredClause):
         """Everything in, row slices out."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             keeps_order=False,
             index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
             reduced=True,

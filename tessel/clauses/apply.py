@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
@@ -44,12 +44,7 @@ class Apply(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=self.expression.columns(),
-            adds=frozenset([self.column]),
-            keeps_count=True,
-            index=IndexEffect.KEEP,
+            columns=self.expression.columns(), adds=frozenset([self.column]), keeps_count=True
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tessel.clauses.apply import Apply
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.clauses.registry import register
@@ -45,14 +45,7 @@ class ApplyTogether(Clause):
         for each in self.columns:
             read |= each.expression.columns() - made
             made.add(each.name)
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset(read),
-            adds=frozenset(made),
-            keeps_count=True,
-            index=IndexEffect.KEEP,
-        )
+        return ClauseInfo(columns=frozenset(read), adds=frozenset(made), keeps_count=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the columns added or replaced."""

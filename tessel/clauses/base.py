@@ -16,7 +16,7 @@ A clause of your own is one file::
 
         @property
         def structure(self) -> ClauseInfo:
-            return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, columns={self.column})
+            return ClauseInfo(columns=frozenset([self.column]))
 
         def output_schema(self, input_schema: TableSchema) -> TableSchema:
             input_schema.require([self.column])
@@ -64,6 +64,7 @@ __all__ = [
     "ClauseInfo",
     "IndexEffect",
     "LoweredClause",
+    "ShortClause",
     "Structure",
     "check_texts",
     "drops_rows",
@@ -115,7 +116,7 @@ class ClauseInfo:
     Attributes
     ----------
     input, output
-        The structure the clause needs and the one it leaves.
+        The structure the clause needs and the one it leaves; row slices, unless it says otherwise.
     columns
         The columns it reads; None means all that arrive, and keeps the planner from pruning any.
     adds
@@ -145,8 +146,8 @@ class ClauseInfo:
         the parts of one that is more than a query may hold.
     """
 
-    input: Structure
-    output: Structure
+    input: Structure = Structure.ROW_SLICE
+    output: Structure = Structure.ROW_SLICE
     columns: frozenset[str] | None = None
     adds: frozenset[str] = frozenset()
     uses_index: bool = False
@@ -333,6 +334,26 @@ class Clause(ABC):
     def as_written(self) -> str:
         """How errors name the clause."""
         return self.describe()
+
+
+class ShortClause(Clause):
+    """A clause that is short for others, which ``lower`` returns; the planner runs those."""
+
+    @abstractmethod
+    def lower(self, schema: TableSchema) -> Sequence[Clause]:
+        """Return the clauses that this one is short for, on an input of a schema."""
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema of the result of the last of them."""
+        for clause in self.lower(input_schema):
+            input_schema = clause.output_schema(input_schema)
+        return input_schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Run them one after another."""
+        for clause in self.lower(unit.schema):
+            unit = clause.process(unit)
+        return unit
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tessel.cached import cached
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, TesselError, repeated
@@ -56,14 +56,7 @@ class Cast(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         names = frozenset(name for name, _ in self.columns)
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=names,
-            adds=names,
-            keeps_count=True,
-            index=IndexEffect.KEEP,
-        )
+        return ClauseInfo(columns=names, adds=names, keeps_count=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the new types; what cannot be cast is refused."""

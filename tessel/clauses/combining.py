@@ -368,7 +368,6 @@ class AlignColumns(Clause):
         """Units of several symbols in, row slices out."""
         return ClauseInfo(
             Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
             adds=frozenset(self.schema.names),
             keeps_count=True,
             index=IndexEffect.DROP,

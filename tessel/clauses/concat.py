@@ -55,7 +55,7 @@ class Concat(Combining):
     @property
     def structure(self) -> ClauseInfo:
         """Units of several symbols in, row slices out."""
-        return ClauseInfo(Structure.MULTI_SYMBOL, Structure.ROW_SLICE, index=IndexEffect.DROP)
+        return ClauseInfo(Structure.MULTI_SYMBOL, index=IndexEffect.DROP)
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
         """Return the schema of the result from those of all inputs."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.index_values import cut_index
 from tessel.clauses.registry import register
 from tessel.clauses.units.bound_unit import is_bound
@@ -56,9 +56,7 @@ class DateRange(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order kept; reads the index."""
-        return ClauseInfo(
-            Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset(), uses_index=True
-        )
+        return ClauseInfo(columns=frozenset(), uses_index=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema; refuse a table without a time index, and bad bounds."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, ShortClause, Structure
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
@@ -43,7 +43,7 @@ _ROWS = "rows"
 
 @register
 @dataclass(frozen=True)
-class Describe(Clause):
+class Describe(ShortClause):
     """One row for each column: its type, how many values it has, and figures about them.
 
     Attributes
@@ -70,9 +70,7 @@ class Describe(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out."""
-        return ClauseInfo(
-            Structure.ALL, Structure.ROW_SLICE, keeps_order=False, index=IndexEffect.DROP
-        )
+        return ClauseInfo(Structure.ALL, keeps_order=False, index=IndexEffect.DROP)
 
     def lower(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return the clauses that the word is short for, on a table of a schema."""
@@ -82,18 +80,6 @@ class Describe(Clause):
                 figures.append(NamedAggregate(_output(at, figure), field.name, how))
         turn = TurnFigures(schema)
         return (Partition(()), Aggregation((), tuple(figures)), turn)
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of figures."""
-        for clause in self.lower(input_schema):
-            input_schema = clause.output_schema(input_schema)
-        return input_schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Describe everything."""
-        for clause in self.lower(unit.schema):
-            unit = clause.process(unit)
-        return unit
 
     def _wanted(self, kind: pa.DataType) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -129,13 +115,7 @@ class TurnFigures(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out."""
-        return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
-            keeps_order=False,
-            index=IndexEffect.DROP,
-            reduced=True,
-        )
+        return ClauseInfo(Structure.ALL, keeps_order=False, index=IndexEffect.DROP, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of figures."""

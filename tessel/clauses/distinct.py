@@ -66,9 +66,7 @@ class Distinct(Clause):
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out, order kept."""
         return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
-            columns=None if self.columns is None else frozenset(self.columns),
+            Structure.ALL, columns=None if self.columns is None else frozenset(self.columns)
         )
 
     def keys(self, schema: TableSchema) -> tuple[str, ...]:
@@ -104,7 +102,7 @@ class PartialDistinct(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order kept."""
-        return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset(self.columns))
+        return ClauseInfo(columns=frozenset(self.columns))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""

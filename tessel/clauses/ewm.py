@@ -24,7 +24,7 @@ from tessel.clauses.along_rows.key_order import (
     keyed_rows,
 )
 from tessel.clauses.along_rows.ordered import check_keys, check_names
-from tessel.clauses.base import Carry, ClauseInfo, Structure
+from tessel.clauses.base import Carry, ClauseInfo
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.index_values import index_integers
@@ -124,8 +124,6 @@ class Ewm(AggregatingClause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
             columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
             adds=self.output_names,
             uses_index=self.halflife is not None,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.promotion import is_list
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -62,12 +62,7 @@ class Explode(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order kept."""
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset(self.columns),
-            adds=frozenset(self.columns),
-        )
+        return ClauseInfo(columns=frozenset(self.columns), adds=frozenset(self.columns))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with items instead of lists; other columns are refused."""

@@ -71,13 +71,7 @@ class FillBuckets(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out."""
-        return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
-            uses_index=True,
-            index=IndexEffect.REPLACE,
-            reduced=True,
-        )
+        return ClauseInfo(Structure.ALL, uses_index=True, index=IndexEffect.REPLACE, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns as they are."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
@@ -55,9 +55,7 @@ class Filter(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order kept."""
-        return ClauseInfo(
-            Structure.ROW_SLICE, Structure.ROW_SLICE, columns=self.predicate.columns()
-        )
+        return ClauseInfo(columns=self.predicate.columns())
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema; a predicate that is not boolean is refused."""

@@ -90,9 +90,7 @@ class Join(Combining):
         """Units of two symbols in, row slices out, in the order of the left."""
         keeps = self.how not in ("right", "outer")
         return ClauseInfo(
-            Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
-            index=IndexEffect.KEEP if keeps else IndexEffect.DROP,
+            Structure.MULTI_SYMBOL, index=IndexEffect.KEEP if keeps else IndexEffect.DROP
         )
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:

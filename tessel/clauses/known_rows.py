@@ -61,7 +61,7 @@ class KnownRows(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in order in, row slices out."""
-        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, reduced=True)
+        return ClauseInfo(Structure.ALL, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema of the input, which the literal rows must have."""
@@ -113,7 +113,6 @@ class NoRows(Clause):
         """Everything in, row slices out; no column is read."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset(),
             adds=frozenset(self.schema.names),
             index=IndexEffect.REPLACE,

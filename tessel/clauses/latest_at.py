@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, different, empty_table
 from tessel.clauses.along_rows.key_order import KeyedRows, KeyOrder, keyed_rows
 from tessel.clauses.along_rows.ordered import check_keys, check_names
-from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect
 from tessel.clauses.grouped.grouping import order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
@@ -69,8 +69,6 @@ class LatestAt(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out; the times that were asked for are the index."""
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
             adds=frozenset(() if self.origin is None else (self.origin,)),
             uses_index=True,
             keeps_order=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Literal
 
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.combining import (
     CombinedInput,
     Combining,
@@ -69,12 +69,10 @@ class Merge(Combining):
         """Units of several symbols, or everything in, row slices out; all rows, in time order."""
         return ClauseInfo(
             Structure.MULTI_SYMBOL if self.others else Structure.ALL,
-            Structure.ROW_SLICE,
             columns=None if self.others else frozenset(() if self.on is None else (self.on,)),
             uses_index=self.on is None,
             keeps_order=False,
             keeps_count=not self.others,
-            index=IndexEffect.KEEP,
         )
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
@@ -187,11 +185,9 @@ class MergeInputs(Clause):
         """Units of several symbols in, row slices out."""
         return ClauseInfo(
             Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
             adds=frozenset(self.schema.names),
             keeps_order=False,
             keeps_count=True,
-            index=IndexEffect.KEEP,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

@@ -30,7 +30,7 @@ class Positional(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Needs everything in order, leaves row slices."""
-        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, columns=frozenset(), positional=True)
+        return ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""

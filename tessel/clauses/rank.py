@@ -86,12 +86,7 @@ class Rank(OrderedColumns):
         """Everything in, row slices out, order and count kept."""
         info = super().structure
         return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
-            columns=info.columns,
-            adds=info.adds,
-            keeps_count=True,
-            coded=info.coded,
+            Structure.ALL, columns=info.columns, adds=info.adds, keeps_count=True, coded=info.coded
         )
 
     def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, repeated
@@ -41,8 +41,6 @@ class Rename(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
             columns=frozenset(old for old, _ in self.columns),
             adds=frozenset(new for _, new in self.columns),
             keeps_count=True,

@@ -17,7 +17,7 @@ from tessel.clauses.along_rows.key_order import key_columns
 from tessel.clauses.along_rows.neighbours import Reach, TimeReach
 from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
-from tessel.clauses.base import ClauseInfo, Structure
+from tessel.clauses.base import ClauseInfo
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.registry import register
@@ -107,8 +107,6 @@ class Rolling(AggregatingClause):
             self._row_reach if isinstance(self.window, int) else self._time_reach(1)
         )
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
             columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
             adds=self.output_names,
             uses_index=isinstance(self.window, str),

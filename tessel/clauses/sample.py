@@ -93,7 +93,7 @@ class Sample(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in order in, row slices out, order kept."""
-        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, columns=frozenset(), positional=True)
+        return ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""

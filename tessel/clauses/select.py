@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
@@ -34,12 +34,7 @@ class Select(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset(self.columns),
-            keeps_count=True,
-        )
+        return ClauseInfo(columns=frozenset(self.columns), keeps_count=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema of these columns; unknown names are refused."""

@@ -54,7 +54,6 @@ class _Sorting(OrderedClause):
         """Everything in, row slices out, every row once."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset(self.by),
             keeps_order=False,
             keeps_count=True,

@@ -81,7 +81,6 @@ class TopK(_First):
         """Everything in, row slices out."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset(self.by),
             keeps_order=False,
             index=IndexEffect.DROP,
@@ -159,7 +158,7 @@ class PartialTopK(_First):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order kept."""
-        return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset(self.by))
+        return ClauseInfo(columns=frozenset(self.by))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema: rows are dropped, and stay in order."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, ShortClause, Structure
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
@@ -31,7 +31,7 @@ __all__ = ["Shares", "ValueCounts"]
 
 @register
 @dataclass(frozen=True)
-class ValueCounts(Clause):
+class ValueCounts(ShortClause):
     """One row for each value of a column, or of several together, and how often it occurs.
 
     Attributes
@@ -66,7 +66,6 @@ class ValueCounts(Clause):
         """Everything in, row slices out."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset(self.columns),
             adds=frozenset([self._output]),
             keeps_order=False,
@@ -93,18 +92,6 @@ class ValueCounts(Clause):
             clauses.append(Shares(self._output))
         return tuple(clauses)
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns and their counts."""
-        for clause in self._clauses():
-            input_schema = clause.output_schema(input_schema)
-        return input_schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Count everything."""
-        for clause in self._clauses():
-            unit = clause.process(unit)
-        return unit
-
 
 @register
 @dataclass(frozen=True)
@@ -120,7 +107,6 @@ class Shares(Clause):
         """Everything in, row slices out, every row once."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset([self.column]),
             adds=frozenset([self.column]),
             keeps_count=True,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tessel.arrays import empty_table
 from tessel.clauses.along_rows.key_order import key_columns
-from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
+from tessel.clauses.base import Carry, Clause, ClauseInfo
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated, shown
@@ -55,8 +55,6 @@ class OrderedColumns(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
             columns=frozenset([*self.inputs, *self.by]),
             adds=frozenset(output for output, _ in self.columns),
             keeps_count=True,

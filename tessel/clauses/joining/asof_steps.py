@@ -60,7 +60,6 @@ class InOrder(Clause):
         """Everything in, row slices out: that a column never goes back is seen over all rows."""
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset([self.column]),
             keeps_count=True,
             index=IndexEffect.REPLACE,
@@ -112,10 +111,7 @@ class _OfTwoSymbols(JoinStep):
     def structure(self) -> ClauseInfo:
         """Units of two symbols in, row slices out: the rows of the left."""
         return ClauseInfo(
-            Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
-            adds=frozenset(self.shape.schema.names),
-            keeps_count=True,
+            Structure.MULTI_SYMBOL, adds=frozenset(self.shape.schema.names), keeps_count=True
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -160,7 +156,7 @@ class _BoundAsof(BoundStep):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._step.structure
-        return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, adds=info.adds)
+        return ClauseInfo(adds=info.adds)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""

@@ -62,7 +62,6 @@ class BroadcastJoin(UnboundStep):
         """Units of two symbols in, row slices out, in the order of the side that is not held."""
         return ClauseInfo(
             Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
             adds=frozenset(self.shape.schema.names),
             index=IndexEffect.DROP if self.numbers_held else IndexEffect.KEEP,
         )
@@ -107,9 +106,7 @@ class _BoundJoin(BoundStep):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._step.structure
-        return ClauseInfo(
-            Structure.ROW_SLICE, Structure.ROW_SLICE, adds=info.adds, index=info.index
-        )
+        return ClauseInfo(adds=info.adds, index=info.index)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
@@ -171,9 +168,7 @@ class AppendUnmatched(UnboundStep):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out; which rows of the right are used is carried to the end."""
-        return ClauseInfo(
-            Structure.ALL, Structure.ROW_SLICE, index=IndexEffect.DROP, carries=Carry.END
-        )
+        return ClauseInfo(Structure.ALL, index=IndexEffect.DROP, carries=Carry.END)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join."""

@@ -313,7 +313,6 @@ class ExpandJoined(JoinStep):
         replaced = self.shape.schema.index is not None
         return ClauseInfo(
             Structure.HASH_BUCKETED,
-            Structure.ROW_SLICE,
             keeps_order=False,
             index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
         )
@@ -370,7 +369,6 @@ class OrderJoined(Clause):
         replaced = self.schema.index is not None
         return ClauseInfo(
             Structure.HASH_BUCKETED,
-            Structure.ROW_SLICE,
             keeps_order=False,
             keeps_count=True,
             index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,

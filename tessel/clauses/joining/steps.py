@@ -118,7 +118,6 @@ class BucketStep(JoinStep):
         """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
         return ClauseInfo(
             Structure.HASH_BUCKETED,
-            Structure.ROW_SLICE,
             adds=frozenset([*self.shape.schema.names, POSITION]),
             keeps_order=False,
             index=IndexEffect.DROP,
