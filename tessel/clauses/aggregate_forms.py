@@ -28,8 +28,6 @@ from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.rewriting import rewrite
 from tessel.lazy import dataclass
 
-__all__ = ["AggregateForm", "AggregateLike", "Outputs", "read_outputs"]
-
 AggregateLike = str | Aggregate
 AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
 

@@ -51,8 +51,6 @@ from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 from tessel.store.manifest.batch import Batch
 
-__all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
-
 
 def _grouped_schema(
     keys: tuple[str | ComputedColumn, ...],

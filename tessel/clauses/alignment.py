@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array, fill_null
 from tessel.errors import IntegerOverflowError
 
-__all__ = ["brought_to"]
-
 
 def brought_to(table: pa.Table, schema: pa.Schema, clause: str) -> pa.Table:
     """Return a table with the columns of a schema: added as missing, left out, or converted.

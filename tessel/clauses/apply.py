@@ -12,8 +12,6 @@ from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Apply"]
-
 
 @register
 @dataclass(frozen=True)

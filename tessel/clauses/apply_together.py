@@ -22,8 +22,6 @@ from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["ApplyTogether", "together"]
-
 _LEAST = 16
 """Shorter runs stay as they are written: they cost little, and each apply can be moved alone."""
 

@@ -58,18 +58,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = [
-    "Carry",
-    "Clause",
-    "ClauseInfo",
-    "IndexEffect",
-    "LoweredClause",
-    "ShortClause",
-    "Structure",
-    "check_texts",
-    "drops_rows",
-]
-
 
 class Structure(enum.Enum):
     """How entities are grouped into work units."""

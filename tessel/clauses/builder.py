@@ -18,8 +18,6 @@ from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["QueryBuilder"]
-
 PLAN_FORMAT = 1
 
 

@@ -21,24 +21,6 @@ if TYPE_CHECKING:
     from tessel.store.manifest.batch import Batch
     from tessel.store.manifest.index import SegmentIndex
 
-__all__ = [
-    "Broadcasts",
-    "Carries",
-    "CarriesByKey",
-    "Combines",
-    "Consumes",
-    "DynamicFilter",
-    "Expands",
-    "Filters",
-    "Interleaves",
-    "Joins",
-    "Limits",
-    "Narrows",
-    "Proves",
-    "has_capability",
-    "opens_filter",
-]
-
 
 class DynamicFilter(Protocol):
     """What an operator learns of the units of one run, and drops rows of units to come by.

@@ -16,8 +16,6 @@ from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Cast"]
-
 
 @register
 @dataclass(frozen=True)

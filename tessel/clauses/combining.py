@@ -24,22 +24,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import LEAST_LIMIT, current
 
-__all__ = [
-    "AlignColumns",
-    "CombinedInput",
-    "Combining",
-    "Lowered",
-    "MakesLookup",
-    "PlanLimits",
-    "SemiJoin",
-    "SubQuery",
-    "check_count",
-    "check_fields",
-    "check_nesting",
-    "clauses_from_json",
-    "common_schema",
-]
-
 
 @checks_arguments
 @dataclass(frozen=True)

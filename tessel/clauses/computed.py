@@ -18,17 +18,6 @@ from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = [
-    "ComputedColumn",
-    "columns_of_keys",
-    "free_name",
-    "key_names",
-    "shown_expression",
-    "stored_names",
-    "type_of_column",
-    "types_of_keys",
-]
-
 _SHOWN_CHARACTERS = 200
 
 

@@ -20,8 +20,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Concat"]
-
 
 @register
 @dataclass(frozen=True)

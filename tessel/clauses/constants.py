@@ -15,8 +15,6 @@ from tessel.expression.literal_codec import decode
 from tessel.expression.periods import instant_units
 from tessel.expression.types import type_name
 
-__all__ = ["Constant", "check_constant", "constant_of", "constant_text"]
-
 Constant: TypeAlias = bool | int | float | str | None
 """What a constant is in a plan; instants, times and durations are text, decimals may be."""
 

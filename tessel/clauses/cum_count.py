@@ -16,8 +16,6 @@ from tessel.clauses.values import missing_rows
 from tessel.kernels.running_rows import run_counts
 from tessel.lazy import dataclass
 
-__all__ = ["CumCount"]
-
 
 @register
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from tessel.clauses.along_rows.cumulative import CumulativeExtreme
 from tessel.clauses.registry import register
 from tessel.lazy import dataclass
 
-__all__ = ["CumMax"]
-
 
 @register
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from tessel.clauses.values import integers
 from tessel.kernels.exact_sums import ExactSums
 from tessel.lazy import dataclass
 
-__all__ = ["CumSum"]
-
 
 @register
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ from tessel.expression.temporal import format_instant
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["DateRange", "instant"]
-
 
 @register
 @dataclass(frozen=True)

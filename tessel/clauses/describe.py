@@ -22,8 +22,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Describe", "TurnFigures"]
-
 _FIGURES: tuple[tuple[str, pa.DataType], ...] = (
     ("column", pa.string()),
     ("type", pa.string()),

@@ -9,8 +9,6 @@ from tessel.clauses.registry import register
 from tessel.expression.node import Expression
 from tessel.lazy import dataclass
 
-__all__ = ["Diff"]
-
 
 @register
 @dataclass(frozen=True)

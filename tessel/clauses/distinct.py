@@ -22,8 +22,6 @@ from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
-
 
 @register
 @dataclass(frozen=True)

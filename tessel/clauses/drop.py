@@ -10,8 +10,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Drop"]
-
 
 @register
 @dataclass(frozen=True)

@@ -37,8 +37,6 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 from tessel.lazy import dataclass
 
-__all__ = ["Ewm"]
-
 
 @register
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Explode"]
-
 
 @register
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Fill", "Method"]
-
 Method = Literal["forward", "backward", "linear", "value"]
 
 _CARRIES: dict[str, Carry | None] = {

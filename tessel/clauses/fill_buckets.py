@@ -33,8 +33,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
-__all__ = ["FillBuckets"]
-
 _MOST_ROWS = 2**31 - 1
 """More rows than this are no answer that somebody wants, and no memory would hold them."""
 

@@ -17,8 +17,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["Filter"]
-
 
 @register
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from tessel.clauses.positional import Positional, check_count
 from tessel.clauses.registry import register
 from tessel.lazy import dataclass
 
-__all__ = ["Head"]
-
 
 @register
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import TimeRange
 from tessel.errors import IndexColumnError
 
-__all__ = ["cut_index", "index_integers", "with_times_of_index"]
-
 
 def index_integers(unit: ProcessingUnit) -> np.ndarray:
     """Return the time index of a unit in its own unit since 1970, int64, shape (rows,).

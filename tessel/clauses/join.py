@@ -27,8 +27,6 @@ from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Join"]
-
 
 @register
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.index_column import check_index_type
 
-__all__ = ["JoinAsof"]
-
 
 @register
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["KnownRows", "NoRows"]
-
 
 @register
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
-__all__ = ["LatestAt"]
-
 Instant = int | str
 
 

@@ -17,8 +17,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["LeaveCodes"]
-
 
 @register
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.index_column import check_index_type, index_integers, sorted_by
 
-__all__ = ["Merge", "MergeInputs"]
-
 
 @register
 @dataclass(frozen=True)

@@ -36,8 +36,6 @@ from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Missing", "Ordering", "Rows"]
-
 Rows = NDArray[np.int64]
 Missing = Literal["last", "first"]
 

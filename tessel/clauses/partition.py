@@ -26,8 +26,6 @@ from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Partition"]
-
 
 @register
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from typing import Any
 from tessel.errors import PlanFormatError, nearest
 from tessel.expression.node import Expression
 
-__all__ = ["expression_form", "expression_from_form", "fields_from_json"]
-
 _MOST_EXPRESSION_TEXT = 10_000
 """Characters up to which a plan holds an expression as text; one that shares much is written as
 its context, which names each part once."""

@@ -17,8 +17,6 @@ from tessel.store.manifest.index import SegmentIndex
 if TYPE_CHECKING:
     from tessel.clauses.spill.spool import AsideUnit
 
-__all__ = ["Positional", "check_count", "cut_units"]
-
 
 class Positional(Clause):
     """A clause that keeps one range of rows by their position.

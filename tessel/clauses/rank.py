@@ -27,8 +27,6 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import order_of_codes
 from tessel.lazy import dataclass
 
-__all__ = ["Rank", "RankMethod"]
-
 _METHODS: tuple[RankMethod, ...] = ("average", "min", "max", "dense", "ordinal")
 
 

@@ -27,8 +27,6 @@ from tessel.errors import NameNotFoundError, PlanError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-__all__ = ["clause_names", "find_clause", "register"]
-
 _GROUP = "tessel.clauses"
 _clauses: dict[str, type[Clause]] = {}
 _loaded: set[str] = set()

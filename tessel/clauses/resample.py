@@ -49,8 +49,6 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["Empty", "PartialResample", "Resample"]
-
 Empty = Literal["omit", "null", "zero", "ffill"]
 _EMPTY = ("omit", "null", "zero", "ffill")
 

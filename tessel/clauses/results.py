@@ -41,15 +41,6 @@ from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = [
-    "FORMS",
-    "AggregatingClause",
-    "NamedAggregate",
-    "check_outputs",
-    "is_itself",
-    "named_aggregate",
-]
-
 FORMS = 'x=("column", "sum"), x=col("column").sum() or x="sum(column)"'
 """How an output is written, for messages."""
 

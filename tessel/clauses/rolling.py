@@ -29,8 +29,6 @@ from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.kernels.window_rows import KeyRuns, row_windows, rows_until
 from tessel.lazy import dataclass
 
-__all__ = ["Closed", "Rolling"]
-
 Closed = Literal["right", "left", "both", "neither"]
 
 

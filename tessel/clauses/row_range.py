@@ -9,8 +9,6 @@ from tessel.clauses.registry import register
 from tessel.errors import PlanError
 from tessel.lazy import dataclass
 
-__all__ = ["RowRange"]
-
 
 @register
 @dataclass(frozen=True)

@@ -41,8 +41,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Sample"]
-
 Numbers = NDArray[np.uint64]
 
 

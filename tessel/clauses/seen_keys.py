@@ -24,8 +24,6 @@ from tessel.expression.encoded import BlockProgram
 from tessel.kernels.first_of_groups import first_of_groups
 from tessel.store.manifest.batch import Batch
 
-__all__ = ["Keep", "SeenKeys", "distinct_rows", "partly_distinct_rows"]
-
 Keep = Literal["first", "last", "none"]
 Rows = NDArray[np.int64]
 

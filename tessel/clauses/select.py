@@ -11,8 +11,6 @@ from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Select"]
-
 
 @register
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.lazy import dataclass
 
-__all__ = ["Shift"]
-
 
 @register
 @dataclass(frozen=True)

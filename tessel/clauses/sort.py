@@ -24,8 +24,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["MergeSorted", "OrderedClause", "Sort"]
-
 
 class OrderedClause(Clause):
     """What clauses share that order rows by columns: by which, and what that leaves."""

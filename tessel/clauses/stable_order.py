@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.order_words import order_of_integers
 
-__all__ = ["stable_order"]
-
 Rows = NDArray[np.int64]
 
 _FEW_ROWS = 1024

@@ -23,16 +23,15 @@ from tessel.arrays import arrow_array
 from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.ordering import Ordering, Rows
 from tessel.clauses.stored_numbers import decimal_integers
+from tessel.expression.block_columns import Number
 from tessel.expression.block_steps import UnboundProgram
-from tessel.expression.encoded import BlockProgram, Number
+from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, RowKey, best_rows, ordered_doubles
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 from tessel.store.manifest.selected_range import SelectedPage
-
-__all__ = ["NumericLimit", "array_of", "stored_first_rows"]
 
 _MOST_IN_HEAP = 1 << 13
 """More than so many rows are faster partitioned than put into a heap."""

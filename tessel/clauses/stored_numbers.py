@@ -10,9 +10,8 @@ import math
 
 import pyarrow as pa
 
-from tessel.expression.encoded import BlockProgram, Number
-
-__all__ = ["decimal_integers"]
+from tessel.expression.block_columns import Number
+from tessel.expression.encoded import BlockProgram
 
 _LARGEST_DECIMAL = 1 << 52
 """Decimals below are different doubles where their integers are different."""

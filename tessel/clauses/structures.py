@@ -13,17 +13,6 @@ from tessel.ecs.piece import only_of_kind
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = [
-    "StructuredUnits",
-    "UnitFacts",
-    "facts_of_segments",
-    "last_bucket_of_front",
-    "structure_all_as_one",
-    "structure_by_bucket",
-    "structure_by_row_slice",
-    "structure_by_time_bucket",
-]
-
 T = TypeVar("T")
 
 

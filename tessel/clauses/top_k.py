@@ -35,8 +35,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["LastOfSort", "PartialLastOfSort", "PartialTopK", "TopK"]
-
 _MOST_GATHERED = 100_000
 """Rows a unit up to which what is left of the units may be gathered in one process."""
 

@@ -33,8 +33,6 @@ from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.selected_range import SelectedPage
 from tessel.store.manifest.selected_rows import SelectedRows
 
-__all__ = ["TopRows", "backwards", "first_rows"]
-
 _FEW, _FEW_ROWS = 4, 1 << 14
 """Up to so many selected rows for each of the k, or up to so many in all, are ordered at once."""
 

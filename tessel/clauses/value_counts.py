@@ -26,8 +26,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Shares", "ValueCounts"]
-
 
 @register
 @dataclass(frozen=True)

@@ -18,23 +18,6 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 
-__all__ = [
-    "BoolArray",
-    "decimal_words",
-    "integers",
-    "is_hashable",
-    "is_temporal",
-    "is_text_or_binary",
-    "missing_rows",
-    "normalised",
-    "plain",
-    "plain_type",
-    "ranks",
-    "raw_values",
-    "with_used_entries",
-    "without_null_entries",
-]
-
 BoolArray = NDArray[np.bool_]
 
 

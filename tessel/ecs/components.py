@@ -13,15 +13,6 @@ import pyarrow as pa
 
 from tessel.lazy import dataclass
 
-__all__ = [
-    "ColRange",
-    "Columns",
-    "FetchCount",
-    "RowRange",
-    "SegmentKey",
-    "TimeRange",
-]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowRange:

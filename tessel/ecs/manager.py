@@ -20,8 +20,6 @@ from tessel.ecs.components import Columns, FetchCount
 from tessel.ecs.world import World
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 
-__all__ = ["ComponentManager"]
-
 
 class ComponentManager(Closing):
     """Entities and their components, for the time of one query.

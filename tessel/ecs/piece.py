@@ -17,8 +17,6 @@ from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import ExecutionError, InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = ["Piece", "joined_components", "of_kind", "only_of_kind", "segments_of", "with_component"]
-
 T = TypeVar("T")
 
 

@@ -34,8 +34,6 @@ from tessel.expression.context import ExpressionContext
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
-__all__ = ["ProcessingUnit", "truths"]
-
 T = TypeVar("T")
 
 

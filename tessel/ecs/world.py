@@ -22,8 +22,6 @@ import esper
 
 from tessel.errors import ExecutionError
 
-__all__ = ["World"]
-
 _lock = threading.Lock()
 _numbers = itertools.count(1)
 

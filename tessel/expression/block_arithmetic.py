@@ -20,16 +20,6 @@ from tessel.expression.node import Expression
 from tessel.kernels.decimal_sums import DecimalBounds
 from tessel.kernels.program import Op
 
-__all__ = [
-    "ARITHMETIC",
-    "NO_OVERFLOW",
-    "BlockArithmetic",
-    "changes_unit",
-    "finer_unit",
-    "interval",
-    "plain_bound",
-]
-
 NO_OVERFLOW = 1 << 62
 """Integers of at most this size may be added once more."""
 _SLACK = 1 + 2.0**-50

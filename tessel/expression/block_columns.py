@@ -30,8 +30,6 @@ from tessel.kernels.decimal_sums import DecimalBounds
 from tessel.kernels.program import RESIDUAL_SHIFT, Op
 from tessel.lazy import dataclass
 
-__all__ = ["BlockColumns", "ColumnForm", "Number", "Scaled", "Stored"]
-
 _FRACTION_BITS, _COARSE_BITS = 53, 4
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from tessel.expression.leaves import ValueSet
     from tessel.expression.operators.membership import IsIn, Lookup
 
-__all__ = ["BlockComparisons", "Truth", "Wanted", "scaled_range"]
-
 Wanted = frozenset[bool]
 """Whether it is asked where a condition is true, or where it is false."""
 

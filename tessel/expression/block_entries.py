@@ -19,8 +19,6 @@ from tessel.arrays import fill_null, numpy_array
 from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST
 
-__all__ = ["Computed", "Entries"]
-
 _MOST_SHARED_BYTES = 1 << 16
 """Larger dictionaries are seldom those of two segments, and take long to compare."""
 

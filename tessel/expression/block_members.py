@@ -27,8 +27,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.expression.operators.membership import Lookup
 
-__all__ = ["Beside", "Members"]
-
 _MOST_SPAN = 1 << 17
 """Truths of a span of integers that stay in the second-level cache, found without a branch."""
 

@@ -17,17 +17,6 @@ import numpy.typing as npt
 from tessel.kernels.program import STEP_KINDS, Op, Program
 from tessel.lazy import dataclass
 
-__all__ = [
-    "EXACT",
-    "GREATEST",
-    "LEAST",
-    "BlockSteps",
-    "BoundColumn",
-    "Operand",
-    "Ranges",
-    "UnboundProgram",
-]
-
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 """Of 64 bits with a sign."""
 

@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from tessel.expression.operators.arithmetic import MaxOf, MinOf
     from tessel.expression.operators.boolean import Case, Coalesce
 
-__all__ = [
-    "WhenBranches",
-    "WhenCondition",
-    "all_of",
-    "any_of",
-    "coalesce",
-    "col",
-    "lit",
-    "max_of",
-    "min_of",
-    "when",
-    "where",
-]
-
 
 @checks_arguments
 def col(name: str) -> Column:

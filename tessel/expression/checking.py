@@ -17,8 +17,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.expression.node import Expression
 
-__all__ = ["NodeType", "check_types", "node_types"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeType:

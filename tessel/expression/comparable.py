@@ -21,8 +21,6 @@ from tessel.expression.types import (
     type_name,
 )
 
-__all__ = ["comparison_inputs", "fitted_literal", "literal_beside"]
-
 _FROM_TEXT = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
 _EXACT_IN_FLOAT64 = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
 

@@ -29,8 +29,6 @@ from tessel.options import LEAST_LIMIT, current
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ContextNode", "ExpressionContext"]
-
 FORMAT = "tessel.expression/1"
 """The mark of the JSON form."""
 

@@ -41,8 +41,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.expression.operators.membership import IsIn, Lookup
 
-__all__ = ["BlockProgram", "Number", "Output"]
-
 _MOST_ENTRIES = 1 << 16
 _MOST_STEPS = 256
 """More steps a block cost more than kernels on whole columns."""

@@ -27,8 +27,6 @@ from tessel.expression.printing import limited_text
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import TEXT_CHARACTERS
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
     expression: ExpressionContext | Expression,

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tessel.expression.operators.membership import IsIn
     from tessel.expression.operators.text import StartsWith
 
-__all__ = ["interval_of"]
-
 _Rule = Callable[[Any, Operation], Interval]
 
 _rules: dict[str, _Rule] = {}

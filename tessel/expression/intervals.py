@@ -28,19 +28,6 @@ from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "UNKNOWN",
-    "ColumnFacts",
-    "Flags",
-    "Interval",
-    "NumberBounds",
-    "Operation",
-    "StatisticsView",
-    "evaluate_statistics",
-]
-
 
 class NumberBounds(Protocol):
     """Bounds of one column as numpy compares them with a constant, one a row slice."""

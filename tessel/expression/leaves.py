@@ -29,8 +29,6 @@ from tessel.expression.scalars import elapsed_text, scalar_of
 from tessel.expression.types import UNITS, Operand, Signature, narrowest_integer, type_name
 from tessel.lazy import dataclass
 
-__all__ = ["Column", "Literal", "Regex", "ValueSet", "arguments_for", "as_expression", "literal"]
-
 KEYWORDS = frozenset(
     (
         *("and", "or", "not", "in", "is", "null", "missing", "between", "like", "matches"),

@@ -27,21 +27,6 @@ from tessel.expression.types import (
     type_name,
 )
 
-__all__ = [
-    "check_canonical",
-    "decode",
-    "decode_all",
-    "encode",
-    "encoder",
-    "kind_of",
-    "label",
-    "literal_type",
-    "plain_value",
-    "plain_values",
-    "read",
-    "source_text",
-]
-
 _ADAPTING = {"int": pa.int64(), "float": pa.float64()}
 _PLAIN_KINDS = {pa.large_string(): "text", pa.large_binary(): "binary"}
 _LITERAL_FAMILIES = frozenset(Family) - {Family.LIST, Family.STRUCT, Family.OTHER}

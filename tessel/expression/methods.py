@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tessel.expression.node import Expression
 
-__all__ = ["ExpressionMethods"]
-
 
 @checks_arguments
 class ExpressionMethods:

@@ -46,16 +46,6 @@ except ImportError:
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ATOM",
-    "Expression",
-    "FieldKind",
-    "Leaf",
-    "hashed",
-    "layout",
-    "post_order",
-]
-
 MAX_TEXT_OPERATORS = 200_000
 """Above this many operators in the written-out tree, ``str`` shortens the text with ``…``."""
 

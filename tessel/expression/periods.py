@@ -20,18 +20,6 @@ from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
 from tessel.expression.scalars import scalar_of
 from tessel.lazy import dataclass
 
-__all__ = [
-    "NANOSECONDS",
-    "Period",
-    "first_instant_ns",
-    "instant_text",
-    "instant_units",
-    "parse_period",
-    "period_bounds",
-    "units_from_ns",
-    "zone_of",
-]
-
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400 * NANOSECONDS["s"]
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()

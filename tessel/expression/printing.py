@@ -14,8 +14,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.expression.node import Expression
 
-__all__ = ["Piece", "Sub", "limited_label", "limited_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sub:

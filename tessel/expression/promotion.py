@@ -16,15 +16,6 @@ from tessel.expression.types import (
     type_name,
 )
 
-__all__ = [
-    "adapted",
-    "arithmetic_types",
-    "common_number",
-    "common_type",
-    "next_integer",
-    "temporal_sum",
-]
-
 _NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}

@@ -14,8 +14,6 @@ from tessel.expression.context import ExpressionContext
 from tessel.expression.node import Expression, post_order
 from tessel.expression.schema import TableSchema
 
-__all__ = ["cannot_raise"]
-
 _NEVER_RAISE = frozenset(
     (
         *("column", "literal", "and", "or", "xor", "not", "is_in", "is_missing", "lookup"),

@@ -16,8 +16,6 @@ from tessel.errors import NameNotFoundError
 if TYPE_CHECKING:
     from tessel.expression.node import Expression
 
-__all__ = ["all_operators", "make", "operator_class", "register"]
-
 _Class = TypeVar("_Class", bound="type[Expression]")
 
 _operators: dict[str, type[Expression]] = {}

@@ -8,8 +8,6 @@ from typing import Any
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression, layout, post_order
 
-__all__ = ["rewrite", "with_columns"]
-
 
 def rewrite(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the expression with every node replaced by what ``change`` makes of it.

@@ -41,17 +41,6 @@ from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.expression.types import UNIT_NANOSECONDS, UNITS, Family, check_zone, family
 
-__all__ = [
-    "array_of",
-    "elapsed_ns",
-    "elapsed_text",
-    "is_missing",
-    "moment_of",
-    "scalar_of",
-    "time_span_of",
-    "whole_number",
-]
-
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _OF_NUMPY = {

@@ -13,8 +13,6 @@ from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatE
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 
-__all__ = ["TableSchema"]
-
 
 @checks_arguments
 @dataclass(frozen=True, slots=True)

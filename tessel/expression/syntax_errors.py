@@ -15,8 +15,6 @@ from tessel.expression.leaves import KEYWORDS
 if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
 
-__all__ = ["cut", "marked", "syntax_error"]
-
 _VALUE_TOKENS = frozenset({"NAME", "INTEGER", "REAL", "TEXT", "TYPED", "QUOTED_NAME"})
 _OPERATOR_TOKENS = frozenset({"PLUS", "STAR", "COMPARISON", "SLASH", "_AND", "_OR"})
 _WORDS = {

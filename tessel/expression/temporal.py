@@ -13,17 +13,6 @@ import zoneinfo
 from tessel.expression.types import UNIT_NANOSECONDS, UNITS
 from tessel.lazy import dataclass
 
-__all__ = [
-    "Instant",
-    "format_duration",
-    "format_instant",
-    "parse_duration",
-    "parse_instant",
-    "parse_time",
-    "unit_holding",
-    "zone_of",
-]
-
 _EPOCH = datetime.datetime(1970, 1, 1)
 _SECOND = UNIT_NANOSECONDS["s"]
 _INSTANT = re.compile(

@@ -36,8 +36,6 @@ from tessel.options import LEAST_TEXT_BYTES, current
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-__all__ = ["FUNCTIONS", "parse"]
-
 _MOST_DIGITS = 4_000
 """Digits of an integer past which Python would refuse to read it."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.group_rows import Texts
 
-__all__ = ["byte_offsets", "texts_of"]
-
 
 def byte_offsets(array: pa.Array) -> tuple[NDArray[Any], pa.Buffer | None]:
     """Return where every text or binary begins, and the last one ends, and the buffer of all.

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from tessel.expression.leaves import Literal
     from tessel.expression.node import Expression
 
-__all__ = [
-    "FAMILY_WORDS",
-    "UNITS",
-    "UNIT_NANOSECONDS",
-    "Family",
-    "Operand",
-    "Signature",
-    "family",
-    "finest_unit",
-    "integer_type",
-    "narrowest_integer",
-    "parse_type",
-    "plain_type",
-    "type_name",
-]
-
 
 class Family(enum.Enum):
     """Types that behave alike in expressions."""

@@ -26,8 +26,6 @@ from tessel.kernels.exact_adding import (
 )
 from tessel.kernels.running_rows import find_exponents
 
-__all__ = ["NOWHERE", "Accumulators", "Normalized"]
-
 Integers = NDArray[np.int64]
 Normalized = tuple[NDArray[np.int32], Integers, NDArray[np.int32]]
 """First limb, ends and limbs, as `ExactSums` has them."""

@@ -15,8 +15,6 @@ from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 from tessel.lazy import dataclass
 
-__all__ = ["NO_LIMIT", "BestRows", "RowKey", "best_rows", "ordered_doubles"]
-
 Integers = NDArray[np.int64]
 RowKey = tuple[int, int]
 """A key and the row that has it: rows are ordered by both."""

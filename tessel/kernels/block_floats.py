@@ -11,8 +11,6 @@ from tessel.kernels.declare import inner
 from tessel.kernels.error_free import two_product
 from tessel.kernels.intrinsics import fused_multiply_add, has_fma, reinterpret
 
-__all__ = ["float_residuals", "float_step", "product_errors", "residuals", "unary_float"]
-
 # Compiled code knows constants of its own module only; the first ones are those of ``Op``.
 _FLOAT, _ADD, _SUBTRACT, _MULTIPLY = 2, 5, 6, 7
 _RESIDUAL_SHIFT, _RESIDUAL_MASK = 8, (1 << 8) - 1

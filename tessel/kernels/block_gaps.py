@@ -10,8 +10,6 @@ from tessel.kernels.block_integers import load_integers
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 
-__all__ = ["equal_texts", "patch_exceptions", "present_rows", "single_of"]
-
 _EXPONENT = 5
 # These are the lines of ``Gap``.
 _VALIDITY, _EXCEPTIONS, _PLACES, _PLACE_WIDTH, _VALUES, _NANS = 0, 1, 2, 3, 4, 5

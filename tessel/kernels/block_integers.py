@@ -9,8 +9,6 @@ import numpy as np
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 
-__all__ = ["column_range", "field_bits", "gather_integers", "load_integers"]
-
 _WIDEST_NARROW, _WORD_BITS = 24, 64
 _START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
 

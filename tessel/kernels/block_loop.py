@@ -25,19 +25,6 @@ from tessel.kernels.intrinsics import reinterpret
 from tessel.kernels.program import BLOCK_ROWS, FLOAT, STEP_KINDS, TRUTH
 from tessel.kernels.word_numbers import are_words, numbers_of_words
 
-__all__ = [
-    "BLOCKS",
-    "BLOCK_ROWS",
-    "COLUMNS",
-    "PROGRAM",
-    "REGISTERS",
-    "SELECTED",
-    "are_places",
-    "place_of",
-    "run_selected",
-    "run_steps",
-]
-
 COLUMNS = (
     "data: u8[bytes], facts: i64[6, columns, pages], gaps: i64[6, gapped, gap_pages], shift: i64"
 )

@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 from tessel.errors import CorruptSegmentError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "ALL_MISSING",
-    "ALL_PRESENT",
-    "SINGLE_BITS",
-    "SINGLE_SCALED",
-    "Gap",
-    "StoredBlocks",
-    "beside",
-    "floats_of",
-    "spanned",
-]
-
 _START, _EXPONENT = 0, 5
 _WORD_BITS = 64
 

@@ -33,8 +33,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tessel.kernels.declare import Kernel
 
-__all__ = ["KernelBuildError", "build", "c_compiler", "digest_of_sources", "find_linker"]
-
 _FOLDER = Path(__file__).resolve().parent
 _NO_KERNELS = frozenset({"__init__", "build", "declare", "intrinsics", "library", "lowering"})
 _SETTINGS = {"NUMBA_OPT": "0", "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}

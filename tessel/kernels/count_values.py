@@ -26,8 +26,6 @@ from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["add_counts", "count_values", "runs_of_counts"]
-
 Integers = NDArray[np.int64]
 Counts = NDArray[np.uint32]
 

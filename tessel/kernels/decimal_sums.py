@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from tessel.kernels.fields import SumField
 from tessel.lazy import dataclass
 
-__all__ = ["DecimalBounds", "DecimalSum"]
-
 _FRACTION_BITS = 53
 _SLACK = 1 + 2.0**-40
 """Bounds of errors are computed in doubles themselves."""

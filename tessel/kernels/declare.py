@@ -25,8 +25,6 @@ from tessel.cancelling import check_cancelled
 from tessel.kernels import library
 from tessel.lazy import dataclass
 
-__all__ = ["TYPES", "Argument", "Kernel", "compiling_inner", "inner", "kernel"]
-
 TYPES: Mapping[str, np.dtype[Any]] = {
     **{
         f"{kind}{bits}": np.dtype(f"{kind}{bits // 8}") for kind in "ui" for bits in (8, 16, 32, 64)

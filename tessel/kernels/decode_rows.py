@@ -15,8 +15,6 @@ from tessel.kernels.intrinsics import reinterpret, words_of
 from tessel.kernels.program import BLOCK_ROWS, Op, Program
 from tessel.lazy import dataclass
 
-__all__ = ["TextTable", "decode_numbers", "decode_texts"]
-
 _WORD = 8
 _LARGEST_OFFSET = (1 << 31) - 1
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from tessel.kernels.declare import inner
 
-__all__ = ["two_product", "two_sum"]
-
 _SPLITTER = 2.0**27 + 1
 
 

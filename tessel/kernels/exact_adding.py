@@ -18,21 +18,6 @@ import numpy as np
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = [
-    "LEAST_EXPONENT",
-    "LIMB_BITS",
-    "add_doubles",
-    "add_integers",
-    "add_limbs",
-    "add_products",
-    "add_totals",
-    "bound_accumulators",
-    "carry_accumulators",
-    "find_limbs",
-    "normalize_accumulators",
-    "slide_window",
-]
-
 LIMB_BITS = 32
 LEAST_EXPONENT = -1074
 """Exponent of the lowest bit of any double."""

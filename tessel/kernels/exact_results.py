@@ -13,17 +13,6 @@ import numpy as np
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = [
-    "cut_off",
-    "digit_of",
-    "divided",
-    "leading_bits",
-    "nearest_double",
-    "round_integers",
-    "round_sums",
-    "write_words",
-]
-
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 _NOT_FINITE = 2047

@@ -15,8 +15,6 @@ from tessel.kernels.declare import inner, kernel
 from tessel.kernels.exact_results import cut_off, digit_of, divided, leading_bits, nearest_double
 from tessel.kernels.exact_sums import ExactSums
 
-__all__ = ["exact_spreads"]
-
 Integers = NDArray[np.int64]
 
 _LIMB = 32

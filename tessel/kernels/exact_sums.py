@@ -34,8 +34,6 @@ from tessel.kernels.exact_results import round_integers, round_sums, write_words
 from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.lazy import dataclass
 
-__all__ = ["NEGATIVE", "POSITIVE", "ExactSums", "add_by_group", "decimal_steps"]
-
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]

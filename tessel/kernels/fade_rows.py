@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import kernel
 from tessel.lazy import dataclass
 
-__all__ = ["Fading", "fade_rows", "new_states"]
-
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -18,24 +18,6 @@ from numpy.typing import NDArray
 
 from tessel.lazy import dataclass
 
-__all__ = [
-    "EXTREMES",
-    "FIELDS",
-    "HALF_BITS",
-    "HALF_MASK",
-    "LARGEST_EXPONENT",
-    "MOST_CHUNK_BITS",
-    "FieldKind",
-    "FieldRegisters",
-    "FieldResult",
-    "SumField",
-    "field_results",
-    "field_sums",
-    "put_halves",
-    "put_sums",
-    "started",
-]
-
 Integers = NDArray[np.int64]
 FieldResult = dict[int, Integers] | NDArray[Any]
 """The result of a field: sums by bit position, or an extreme of each group."""

@@ -22,8 +22,6 @@ from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["first_of_groups"]
-
 Integers = NDArray[np.int64]
 
 

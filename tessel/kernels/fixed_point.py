@@ -13,8 +13,6 @@ import numpy as np
 from tessel.kernels.block_loop import place_of
 from tessel.kernels.declare import inner
 
-__all__ = ["split_fixed_point"]
-
 _INTEGER, _WIDE, _FLOAT = 0, 1, 2
 _HALF = 32
 _HALF_MASK = (1 << 32) - 1

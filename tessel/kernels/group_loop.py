@@ -21,8 +21,6 @@ from tessel.kernels.fixed_point import split_fixed_point
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS
 
-__all__ = ["ZERO_REGISTER", "add_groups"]
-
 ZERO_REGISTER = -3
 """The register of integers, counted from the end, that nothing writes to: it stays 0."""
 

@@ -29,8 +29,6 @@ from tessel.kernels.intrinsics import words_of
 from tessel.kernels.word_numbers import WordNumbers
 from tessel.lazy import dataclass
 
-__all__ = ["Texts", "group_range", "group_texts", "group_words", "text_hash"]
-
 Integers = NDArray[np.int64]
 
 _MOST_IN_32_BITS = 1 << 31

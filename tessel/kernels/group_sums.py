@@ -23,8 +23,6 @@ from tessel.kernels.group_loop import ZERO_REGISTER, add_groups
 from tessel.kernels.program import Program
 from tessel.lazy import dataclass
 
-__all__ = ["GroupSums", "group_sums"]
-
 Integers = NDArray[np.int64]
 
 _CHUNK_BITS = 17

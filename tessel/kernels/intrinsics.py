@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fused_multiply_add", "has_fma", "reinterpret", "words_of"]
-
 
 def fused_multiply_add(a: float, b: float, c: float) -> float:
     """Return ``a * b + c`` of finite floats, rounded once; where :func:`has_fma` alone."""

@@ -19,17 +19,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ADDRESS",
-    "chosen_form",
-    "digest",
-    "function",
-    "library_path",
-    "machine_level",
-    "machine_levels",
-    "using_form",
-]
-
 _SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 _V3_FEATURES = ("AVX2", "FMA3", "BMI", "BMI2", "F16C", "LZCNT", "MOVBE")
 

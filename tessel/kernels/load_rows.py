@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 
-__all__ = ["load_rows"]
-
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
 
 

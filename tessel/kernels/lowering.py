@@ -16,8 +16,6 @@ from numba.np import arrayobj
 
 from tessel.kernels import intrinsics
 
-__all__ = ["HAS_FMA", "as_array", "compile_inner", "install"]
-
 HAS_FMA = "kernel_has_fma"
 """An external constant, one byte; each level's machine code defines it, and drops a branch."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = ["Looks", "NearestRows", "match_ends", "match_rows"]
-
 Integers = NDArray[np.int64]
 
 

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = ["count_different", "count_repeats", "select_places", "sort_runs"]
-
 Integers = NDArray[np.int64]
 
 _LONGEST = 16

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
 
-__all__ = ["order_of_integers"]
-
 Integers = NDArray[np.int64]
 
 _WORD_BITS = 64

@@ -16,17 +16,6 @@ from numpy.typing import NDArray
 
 from tessel.lazy import dataclass
 
-__all__ = [
-    "BLOCK_ROWS",
-    "FLOAT",
-    "INTEGER",
-    "RESIDUAL_SHIFT",
-    "STEP_KINDS",
-    "TRUTH",
-    "Op",
-    "Program",
-]
-
 BLOCK_ROWS = 2048
 """Rows whose registers stay in the caches of the core; a multiple of eight."""
 

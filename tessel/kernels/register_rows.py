@@ -14,8 +14,6 @@ from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["register_rows"]
-
 Integers = NDArray[np.int64]
 
 

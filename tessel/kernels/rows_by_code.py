@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
 
-__all__ = ["order_of_codes", "place_lists", "place_numbers", "rows_by_code", "rows_of_runs"]
-
 Integers = NDArray[np.int64]
 
 _MOST_COUNTED = 1 << 15

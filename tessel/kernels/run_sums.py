@@ -25,8 +25,6 @@ from tessel.kernels.fixed_point import split_fixed_point
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["run_sums"]
-
 Integers = NDArray[np.int64]
 
 _CHUNK_BITS = 17

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import reinterpret
 
-__all__ = ["exponent_range", "run_best", "run_counts", "run_doubles", "run_integers"]
-
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]

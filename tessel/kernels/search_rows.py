@@ -20,8 +20,6 @@ from tessel.kernels.declare import inner, kernel
 from tessel.kernels.group_rows import Texts
 from tessel.kernels.intrinsics import reinterpret, words_of
 
-__all__ = ["search_rows", "search_texts"]
-
 Integers = NDArray[np.int64]
 
 

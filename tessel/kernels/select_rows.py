@@ -13,8 +13,6 @@ from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
 from tessel.kernels.program import BLOCK_ROWS, STEP_KINDS, TRUTH, Op, Program
 
-__all__ = ["select_places", "select_rows"]
-
 _FEW = 4
 """Where more than one row in so many is left, a truth a row is less to write than places."""
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
 
-__all__ = ["edges_of_gaps", "nearest_on_side", "nearest_present", "rows_away"]
-
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 

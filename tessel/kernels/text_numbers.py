@@ -18,8 +18,6 @@ from tessel.kernels.declare import inner, kernel
 from tessel.kernels.group_rows import Texts, text_hash
 from tessel.kernels.intrinsics import words_of
 
-__all__ = ["TextNumbers"]
-
 Integers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 

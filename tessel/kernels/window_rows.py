@@ -15,17 +15,6 @@ from tessel.kernels.error_free import two_product, two_sum
 from tessel.kernels.running_rows import exponent_range
 from tessel.lazy import dataclass
 
-__all__ = [
-    "KeyRuns",
-    "row_windows",
-    "rows_until",
-    "short_window_sums",
-    "window_best",
-    "window_lengths",
-    "window_sums",
-    "without_short",
-]
-
 Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
 

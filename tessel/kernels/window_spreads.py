@@ -22,8 +22,6 @@ from tessel.kernels.declare import inner, kernel
 from tessel.kernels.error_free import two_product, two_sum
 from tessel.kernels.running_rows import exponent_range
 
-__all__ = ["window_spreads"]
-
 Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
 

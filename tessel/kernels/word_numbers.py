@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = ["WordNumbers", "are_words", "mix_words", "numbers_of_words", "word_slots"]
-
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)

@@ -41,8 +41,6 @@ from tessel.ecs import (
 )
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Barrier", "OpenBuckets"]
-
 _PIECES_COMBINED = 16
 """So many small pieces of a bucket become one: each has objects of its own for every column."""
 

@@ -37,8 +37,6 @@ from tessel.pipeline.stage import (
     summarise,
 )
 
-__all__ = ["Between", "carried_units", "carries_between", "of_own_keys"]
-
 
 @dataclass(frozen=True, slots=True)
 class Between:

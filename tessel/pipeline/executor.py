@@ -42,17 +42,6 @@ from tessel.pipeline.stage import (
     stages_of_parts,
 )
 
-__all__ = [
-    "Executor",
-    "LocalExecutor",
-    "result_table",
-    "run_stages",
-    "run_units",
-    "symbols_of",
-    "units_to_read",
-]
-
-
 _Counted = tuple[ProcessingUnit, list[tuple[Stage, int]]]
 """A unit, and what makes its output part by part, with the bytes of each."""
 

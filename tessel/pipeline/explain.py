@@ -30,8 +30,6 @@ from tessel.pipeline.executor import units_to_read
 from tessel.pipeline.explain_metadata import entities_table, pages_table
 from tessel.pipeline.plan import Change, Intake, Plan, SourcePlan, Stage
 
-__all__ = ["Explanation", "explain_plan", "line_changes"]
-
 TAKEN, PUT = "−", "+"
 
 

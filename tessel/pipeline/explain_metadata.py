@@ -30,8 +30,6 @@ from tessel.expression.temporal import format_instant
 from tessel.pipeline.plan import SourcePlan
 from tessel.store.manifest.selected_rows import SelectedRows
 
-__all__ = ["entities_table", "pages_table"]
-
 _SHOWN_ENTITIES = 8
 _SHOWN_UNITS = 6
 _SHOWN_CHARACTERS = 8

@@ -20,8 +20,6 @@ from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan, answered
 from tessel.telemetry import Event, follow
 
-__all__ = ["told_run"]
-
 _NS_PER_MS = 1_000_000
 _KERNEL = "kernel on stored columns"
 _VALUES = ("values", "dictionary")

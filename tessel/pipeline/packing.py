@@ -22,20 +22,6 @@ from tessel.errors import TesselError
 from tessel.pipeline.plan import SourceUnits, Stage
 from tessel.store.manifest.batch import Batch
 
-__all__ = [
-    "FEW_BYTES",
-    "FEW_ROWS",
-    "SparseRows",
-    "bytes_together",
-    "joined_rows",
-    "joins_slices",
-    "may_be_joined",
-    "packs_of",
-    "sink_of",
-    "small_runs",
-    "with_error",
-]
-
 Other = TypeVar("Other")
 
 _PACKS_PER_WORKER = 2

@@ -24,21 +24,6 @@ from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
-__all__ = [
-    "Catalog",
-    "Change",
-    "Plan",
-    "Question",
-    "SourcePlan",
-    "SourceUnits",
-    "Stage",
-    "answered",
-    "continued",
-    "cut_stages",
-    "is_plugin",
-    "plugins_of",
-]
-
 
 class Catalog(Protocol):
     """Where the planner finds symbols; every view it gives is of one snapshot."""

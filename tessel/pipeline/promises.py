@@ -23,8 +23,6 @@ from tessel.errors import SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import is_plugin
 
-__all__ = ["as_promised", "first_error"]
-
 
 def as_promised(clause: Clause, result: ProcessingUnit, promised: TableSchema) -> ProcessingUnit:
     """Return what a clause gave; the promise alone says which column is the index.

@@ -48,8 +48,6 @@ from tessel.pipeline.stage import (
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import SPARSE
 
-__all__ = ["scan_units"]
-
 _LEAST_ROW_BYTES = 4
 """Rows of fewer bytes, as they are stored, are as much work as others."""
 

@@ -30,8 +30,6 @@ from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
-__all__ = ["SourceLoader", "read_together", "run_joined"]
-
 
 def read_together(
     batches: Sequence[Batch], segments: SegmentSource, symbol: int = 0

@@ -42,28 +42,6 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.promises import as_promised
 
-__all__ = [
-    "bound_stage",
-    "carrying_clause",
-    "combine_carries",
-    "consume_parts",
-    "consume_units",
-    "failed_clause",
-    "finish_units",
-    "interleave_units",
-    "needs_whole_rows",
-    "nothing_carried",
-    "reduce_bound",
-    "run_between",
-    "run_bound",
-    "run_clause",
-    "run_clauses",
-    "run_stage",
-    "stages_of_parts",
-    "summarise",
-    "without_segments",
-]
-
 Result = TypeVar("Result")
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tessel.store.operations.staged import StagedRows
     from tessel.store.repository import Repository
 
-__all__ = ["Staging"]
-
 
 @dataclass(frozen=True)
 class Staging:

@@ -27,16 +27,6 @@ from numpy.typing import NDArray
 from tessel.errors import AggregateError, shown
 from tessel.lazy import dataclass
 
-__all__ = [
-    "Aggregate",
-    "AggregateBundle",
-    "Codes",
-    "FromOrder",
-    "MergeableAggregate",
-    "OrderedValues",
-    "has_compact_state",
-]
-
 Codes = NDArray[np.int64]
 Values = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 

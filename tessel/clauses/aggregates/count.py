@@ -11,8 +11,6 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.registry import register
 
-__all__ = ["Count", "Size"]
-
 
 @register
 class Count(FromReductions):

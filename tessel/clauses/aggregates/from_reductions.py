@@ -12,8 +12,6 @@ from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction, ReductionSet, reduction_of
 
-__all__ = ["FromReductions"]
-
 
 class FromReductions(MergeableAggregate):
     """A mergeable aggregate whose state is made of reductions of its columns.

@@ -42,15 +42,6 @@ from tessel.clauses.values import plain_type, ranks, raw_values
 from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.lazy import dataclass
 
-__all__ = [
-    "GroupValues",
-    "HeldValues",
-    "HolisticAggregate",
-    "Values",
-    "ordered_runs",
-    "values_of_state",
-]
-
 _STATE = [
     pa.field("values", pa.large_list(pa.int64())),
     pa.field("times", pa.large_list(pa.int64())),

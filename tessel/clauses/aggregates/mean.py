@@ -14,8 +14,6 @@ from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 
-__all__ = ["Mean", "mean_type"]
-
 
 def mean_type(value_type: pa.DataType) -> pa.DataType | None:
     """Return the type of a mean of such values, or None where there is no mean."""

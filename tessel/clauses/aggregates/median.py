@@ -14,8 +14,6 @@ from tessel.clauses.aggregates.kernels.mixes import means_of_two
 from tessel.clauses.aggregates.mean import Mean, mean_type
 from tessel.clauses.aggregates.registry import register
 
-__all__ = ["Median", "mean_of_two", "spread_out"]
-
 
 @register
 class Median(HolisticAggregate):

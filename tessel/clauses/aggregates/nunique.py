@@ -13,8 +13,6 @@ from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_hashable, normalised
 
-__all__ = ["NUnique"]
-
 
 @register
 class NUnique(HolisticAggregate):

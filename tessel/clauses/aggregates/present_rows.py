@@ -12,8 +12,6 @@ from tessel.cached import cached
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 
-__all__ = ["PresentRows", "whole_structs"]
-
 Values = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 
 

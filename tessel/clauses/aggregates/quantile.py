@@ -30,8 +30,6 @@ from tessel.clauses.values import (
 from tessel.errors import AggregateError, shown
 from tessel.lazy import dataclass
 
-__all__ = ["Interpolation", "Quantile"]
-
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 
 _HALF = Fraction(1, 2)

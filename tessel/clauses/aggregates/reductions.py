@@ -33,16 +33,6 @@ from tessel.clauses.values import BoolArray, is_temporal, plain, plain_type
 from tessel.kernels.exact_sums import ExactSums, add_by_group
 from tessel.lazy import dataclass
 
-__all__ = [
-    "Extremes",
-    "Reduction",
-    "ReductionSet",
-    "SumParts",
-    "of_some",
-    "reduction_of",
-    "typed_values",
-]
-
 Codes = NDArray[np.int64]
 
 _BLOCK_ROWS = 1 << 16

@@ -17,15 +17,6 @@ from tessel.clauses.aggregates.base import Aggregate, AggregateBundle
 from tessel.errors import AggregateError, NameNotFoundError, PlanFormatError
 from tessel.expression.operators.aggregate import declare_aggregate
 
-__all__ = [
-    "aggregate_from_json",
-    "aggregate_names",
-    "bind_aggregate",
-    "find_aggregate",
-    "find_bundle",
-    "register",
-]
-
 _AggregateClass = TypeVar("_AggregateClass", bound="type[Aggregate] | type[AggregateBundle]")
 
 _FAMILIES = {

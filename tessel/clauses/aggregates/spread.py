@@ -25,8 +25,6 @@ from tessel.kernels.exact_spreads import exact_spreads
 from tessel.kernels.exact_sums import ExactSums, decimal_steps
 from tessel.lazy import dataclass
 
-__all__ = ["Sem", "Spread", "Std", "Var"]
-
 _DAY_SECONDS = 86_400
 
 
@@ -110,7 +108,7 @@ class Spread(FromReductions):
 class RootOfSpread(Spread):
     """A root of the variance: of the unit of the values, so that temporal types have one, too."""
 
-    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         found = mean_type(value_type)
         if found is None:
             raise self.refuse(
@@ -121,7 +119,7 @@ class RootOfSpread(Spread):
         return pa.duration("s" if pa.types.is_date(found) else found.unit)
 
     @property
-    def takes_root(self) -> bool:
+    def takes_root(self) -> bool:  # noqa: D102
         return True
 
 

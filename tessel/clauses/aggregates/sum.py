@@ -15,8 +15,6 @@ from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import IntegerOverflowError
 from tessel.kernels.exact_sums import ExactSums
 
-__all__ = ["Sum"]
-
 _DECIMAL_DIGITS = 38
 # The high word of 10**38: a decimal below it in size fits, one above it does not.
 _DECIMAL_HIGH_WORD = 10**_DECIMAL_DIGITS >> 64

@@ -18,8 +18,6 @@ from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 from tessel.kernels.exact_sums import NEGATIVE, POSITIVE, ExactSums
 
-__all__ = ["WeightedMean"]
-
 
 @register
 class WeightedMean(FromReductions):

@@ -11,16 +11,6 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.along_rows.key_order import Codes, Column, taken
 from tessel.expression.schema import TableSchema
 
-__all__ = [
-    "ends_of",
-    "joined_values",
-    "key_runs",
-    "list_bounds",
-    "list_fields",
-    "list_values",
-    "lists",
-]
-
 _ROWS = "rows"
 """Lists of nothing, where no column is read: how many rows there are."""
 

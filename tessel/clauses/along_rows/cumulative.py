@@ -36,8 +36,6 @@ from tessel.kernels.running_rows import (
 )
 from tessel.lazy import dataclass
 
-__all__ = ["Cumulative", "CumulativeExtreme", "OrderedRun", "Running", "running_sums"]
-
 
 @dataclass(frozen=True)
 class Running:

@@ -10,8 +10,6 @@ import numpy as np
 
 from tessel.errors import PlanError, shown
 
-__all__ = ["fading_of"]
-
 
 def fading_of(
     alpha: float | None, span: float | None, halflife: float | str | None, com: float | None

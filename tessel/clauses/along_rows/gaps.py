@@ -27,8 +27,6 @@ from tessel.kernels.source_rows import edges_of_gaps, nearest_on_side, nearest_p
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
-__all__ = ["Gaps", "Side", "Sides", "present_rows"]
-
 Codes = NDArray[np.int64]
 
 

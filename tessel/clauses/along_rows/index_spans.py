@@ -9,8 +9,6 @@ from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS
 from tessel.lazy import dataclass
 
-__all__ = ["IndexSpan", "span_on_index"]
-
 _DAY_NS = 86_400 * NANOSECONDS["s"]
 
 

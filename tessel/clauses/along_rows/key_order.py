@@ -23,19 +23,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.lazy import dataclass
 
-__all__ = [
-    "KeyOrder",
-    "KeyedRows",
-    "carried_keys",
-    "in_rows",
-    "key_columns",
-    "key_fields",
-    "keyed_carries",
-    "keyed_rows",
-    "patched",
-    "taken",
-]
-
 Codes = NDArray[np.int64]
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 

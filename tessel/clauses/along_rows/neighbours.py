@@ -45,8 +45,6 @@ from tessel.kernels.window_rows import KeyRuns
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
-__all__ = ["Around", "Reach", "TimeReach", "rows_around"]
-
 
 @dataclass(frozen=True)
 class Around:

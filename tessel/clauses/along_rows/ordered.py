@@ -22,8 +22,6 @@ from tessel.errors import DuplicateColumnError, PlanError, repeated, shown
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["OrderedColumns", "check_keys", "check_names", "check_pairs", "check_reach"]
-
 _MOST_ROWS = 2**62
 
 

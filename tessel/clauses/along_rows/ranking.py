@@ -28,8 +28,6 @@ from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import missing_rows, plain
 from tessel.lazy import dataclass
 
-__all__ = ["VALUE", "Places", "RankMethod", "Ranking", "ranked_rows"]
-
 RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 
 Integers = NDArray[np.int64]

@@ -25,8 +25,6 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.source_rows import rows_away
 from tessel.lazy import dataclass
 
-__all__ = ["ComparedColumns", "ShiftedColumns"]
-
 
 @dataclass(frozen=True)
 class ShiftedColumns(OrderedColumns):

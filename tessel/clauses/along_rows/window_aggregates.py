@@ -36,8 +36,6 @@ from tessel.kernels.window_rows import (
 from tessel.kernels.window_spreads import window_spreads
 from tessel.lazy import dataclass
 
-__all__ = ["Windows", "window_aggregate"]
-
 Places = NDArray[np.int64]
 
 _GATHERED_ROWS = 1 << 20

@@ -7,8 +7,6 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DAY_NS", "Bucketer", "Closed", "Integers", "bucket_runs"]
-
 Closed = Literal["left", "right"]
 Integers = NDArray[np.int64]
 

@@ -24,8 +24,6 @@ from tessel.errors import PlanError
 from tessel.expression.periods import first_instant_ns
 from tessel.lazy import dataclass
 
-__all__ = ["BusinessDays", "CalendarBucketer", "CalendarUnit", "Days", "Months", "Weeks"]
-
 _THURSDAY = 3
 """The weekday of 1970-01-01, where Monday is 0."""
 

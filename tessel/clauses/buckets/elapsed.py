@@ -10,8 +10,6 @@ from tessel.clauses.buckets.base import Closed, Integers
 from tessel.errors import IntegerOverflowError
 from tessel.lazy import dataclass
 
-__all__ = ["ElapsedBucketer", "past_the_index"]
-
 
 @dataclass(frozen=True)
 class ElapsedBucketer:

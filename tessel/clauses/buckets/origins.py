@@ -25,8 +25,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.clauses.buckets.calendar import CalendarBucketer
 
-__all__ = ["DATA_ORIGINS", "bucketer_for"]
-
 DATA_ORIGINS = ("start", "start_day", "end", "end_day")
 """The origins that depend on the rows."""
 

@@ -18,8 +18,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.clauses.buckets.calendar import CalendarUnit
 
-__all__ = ["CalendarRule", "ElapsedRule", "parse_offset", "parse_rule", "parse_span"]
-
 _UNITS_NS = {
     "ns": 1,
     "us": 1_000,

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile
     from tessel.clauses.spill.spool import Parked, Spool
 
-__all__ = ["GroupMerge"]
-
 _BUCKETS = 32
 _LEVELS = 4
 """How often the hash is split: a bucket of the last split is a millionth of the groups."""

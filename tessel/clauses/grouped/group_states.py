@@ -22,8 +22,6 @@ from tessel.clauses.aggregates.reductions import Reduction, ReductionSet
 from tessel.clauses.results import NamedAggregate
 from tessel.expression.schema import TableSchema
 
-__all__ = ["StateKey", "StatePlan", "States"]
-
 Codes = NDArray[np.int64]
 
 StateKey = tuple[tuple[str, ...], str]

@@ -20,8 +20,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import current
 
-__all__ = ["POSITION", "GroupShape", "complete_table", "grouped", "parts_to_reduce"]
-
 _LEAST_ROWS_REDUCED = 1 << 16
 _BUDGET_A_ROW = 1024
 """Bytes of the budget for each row that is reduced at a time: exact sums take some 150 a row, and

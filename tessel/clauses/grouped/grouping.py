@@ -39,16 +39,6 @@ from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.lazy import dataclass
 
-__all__ = [
-    "Groups",
-    "check_key_type",
-    "group_codes",
-    "missing_rows",
-    "numbered_by_appearance",
-    "order_of_groups",
-    "order_of_keys",
-]
-
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Codes = NDArray[np.int64]
 

@@ -52,8 +52,6 @@ from tessel.clauses.values import (
 from tessel.errors import InvalidInputError
 from tessel.expression.text_bytes import byte_offsets
 
-__all__ = ["MISSING_HASH", "bucket_of", "hash_column", "hash_rows"]
-
 MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
 

@@ -36,8 +36,6 @@ from tessel.kernels.fields import FieldKind, FieldResult, SumField
 from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
 
-__all__ = ["KernelReductions", "all_reducible", "numbers_of", "plan_reductions"]
-
 _ENDS_OF_ROWS = {"first": FieldKind.LEAST, "last": FieldKind.GREATEST}
 
 Integers = NDArray[np.int64]

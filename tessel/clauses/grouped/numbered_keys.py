@@ -20,16 +20,6 @@ from tessel.clauses.grouped.numbering import WIDEST, numbered_range
 from tessel.clauses.values import integers, is_temporal, raw_values
 from tessel.lazy import dataclass
 
-__all__ = [
-    "NumberedKey",
-    "are_in_order",
-    "is_sorted",
-    "key_values",
-    "numbered_keys",
-    "order_of_numbers",
-    "shared_keys",
-]
-
 Integers = NDArray[np.int64]
 
 _MOST_FEW = 1 << 16

@@ -27,8 +27,6 @@ from tessel.expression.text_bytes import texts_of
 from tessel.kernels.group_rows import group_texts, group_words
 from tessel.lazy import dataclass
 
-__all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]
-
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Codes = NDArray[np.int64]
 

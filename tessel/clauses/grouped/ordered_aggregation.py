@@ -45,8 +45,6 @@ from tessel.clauses.values import plain, plain_type
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["aggregate_rows", "aggregate_states"]
-
 _VALUE = "__tessel_value"
 _Intake = ExternalSort | ValueRanges
 _ROWS_AT_A_TIME = 1 << 16

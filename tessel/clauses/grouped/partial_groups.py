@@ -32,14 +32,6 @@ from tessel.clauses.grouped.numbered_keys import (
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.lazy import dataclass
 
-__all__ = [
-    "PartialGroups",
-    "cut_by_number",
-    "joined_by_number",
-    "joined_groups",
-    "with_shared_keys",
-]
-
 Integers = NDArray[np.int64]
 
 _CELLS_A_GROUP = 16

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.reductions import Extremes, SumParts, of_some
 from tessel.clauses.values import is_temporal, plain_type
-from tessel.expression.encoded import BlockProgram, Number
+from tessel.expression.block_columns import Number
+from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.fields import (
@@ -27,14 +28,6 @@ from tessel.kernels.fields import (
     SumField,
 )
 from tessel.lazy import dataclass
-
-__all__ = [
-    "WORST",
-    "KernelReduction",
-    "ReducedColumns",
-    "is_numeric",
-    "plan_reduction",
-]
 
 _FRACTION_BITS = 53
 _LARGEST_PRODUCT = 1 << 62

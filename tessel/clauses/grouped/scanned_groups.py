@@ -48,8 +48,6 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
-__all__ = ["of_groups", "reduced_groups", "reduced_slices", "scanned_groups", "sums_of_sparse_keys"]
-
 _HALF_BITS = 32
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _MOST_BITS = 62

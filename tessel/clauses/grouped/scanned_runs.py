@@ -36,8 +36,6 @@ from tessel.kernels.search_rows import search_rows
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
-__all__ = ["scanned_runs"]
-
 Integers = NDArray[np.int64]
 
 _Plan = tuple[int, PlannedGroups | None, KernelReductions, UnboundProgram]

@@ -31,16 +31,15 @@ from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.grouped.scanned_groups import reduced_groups
 from tessel.clauses.grouped.stored_keys import NumberedGroups, PlannedGroups, planned_groups
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
+from tessel.expression.block_columns import Number
 from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import UnboundProgram
-from tessel.expression.encoded import BlockProgram, Number
+from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import outside_of_bounds
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
-
-__all__ = ["scanned_values"]
 
 Integers = NDArray[np.int64]
 

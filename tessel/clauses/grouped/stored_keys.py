@@ -18,14 +18,13 @@ from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.numbered_keys import NumberedKey
 from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.values import is_temporal, plain_type
+from tessel.expression.block_columns import Number
 from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import Operand
-from tessel.expression.encoded import BlockProgram, Number
+from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
-
-__all__ = ["NumberedGroups", "PlannedGroups", "planned_groups"]
 
 Integers = NDArray[np.int64]
 

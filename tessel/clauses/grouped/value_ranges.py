@@ -24,8 +24,6 @@ from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
 from tessel.clauses.spill.spool import Parked
 from tessel.clauses.spill.workspace import Workspace
 
-__all__ = ["ValueRanges"]
-
 Integers = NDArray[np.int64]
 
 _RANGES = 32

@@ -22,8 +22,6 @@ from tessel.expression.operators.boolean import Not, Or
 from tessel.expression.operators.membership import IsIn, IsMissing, Lookup
 from tessel.expression.types import Family, family
 
-__all__ = ["as_lookup", "looks_up"]
-
 _KEY_FAMILIES = (Family.INTEGER, Family.TEXT, Family.DATE, Family.TIMESTAMP)
 """Keys that are equal where their bits are: of floats, zeros differ. Those of date64 are days, and
 its values milliseconds."""

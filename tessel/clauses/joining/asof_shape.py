@@ -43,17 +43,6 @@ from tessel.kernels.match_rows import Looks, NearestRows
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
-__all__ = [
-    "DIRECTIONS",
-    "NANOSECONDS",
-    "AsofShape",
-    "AsofTable",
-    "Direction",
-    "Times",
-    "check_tolerance",
-    "pieces_in_reach",
-]
-
 Direction = Literal["backward", "forward", "nearest"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
 

@@ -32,8 +32,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.index_column import checked_order
 
-__all__ = ["AsofInputs", "BroadcastAsof", "HashAsof", "InOrder"]
-
 _NOT_ORDERED = 'order it first, for instance with merge(on="{}"), which makes it the time index'
 
 

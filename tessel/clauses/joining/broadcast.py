@@ -28,8 +28,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["AppendUnmatched", "BroadcastJoin"]
-
 _UNMATCHED_ROWS = 65_536
 
 

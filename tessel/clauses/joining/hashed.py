@@ -38,8 +38,6 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import order_of_codes
 from tessel.lazy import dataclass
 
-__all__ = ["ExpandJoined", "HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
-
 _RIGHT_UNITS = 1 << 30
 """Buckets from here on are units of the right; those below are units of the left."""
 

@@ -28,8 +28,6 @@ from tessel.clauses.values import (
 )
 from tessel.errors import SchemaMismatchError
 
-__all__ = ["as_keys", "key_type"]
-
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 
 _UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

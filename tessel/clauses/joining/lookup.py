@@ -26,8 +26,6 @@ from tessel.kernels.rows_by_code import rows_by_code
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 
-__all__ = ["KeyTable"]
-
 Codes = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 

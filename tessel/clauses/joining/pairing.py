@@ -27,8 +27,6 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.lazy import dataclass
 
-__all__ = ["Matches", "Pairing", "pairing_schema", "with_pairing"]
-
 Rows = NDArray[np.int64]
 
 _NONE = np.zeros(0, np.int64)

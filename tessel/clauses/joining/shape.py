@@ -18,17 +18,6 @@ from tessel.errors import DuplicateColumnError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = [
-    "HOW",
-    "How",
-    "JoinShape",
-    "columns_beside",
-    "fields_beside",
-    "names_beside",
-    "rows_or_missing",
-    "typed_columns",
-]
-
 How = Literal["inner", "left", "right", "outer", "semi", "anti"]
 HOW: tuple[str, ...] = get_args(How)
 

@@ -24,8 +24,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["BoundStep", "BucketStep", "JoinStep", "PartOfStep", "UnboundStep"]
-
 
 class JoinStep(Clause):
     """A step that is told to people by the shape of its join."""

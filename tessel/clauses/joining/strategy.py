@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from tessel.clauses.combining import CombinedInput, PlanLimits
 from tessel.options import current
 
-__all__ = ["bucket_count", "is_held_whole", "is_left_held", "part_bytes"]
-
 _BROADCAST_SHARE = 8
 """A right of at most this share of the bytes alive is held whole: stored bytes are fewer than those
 in memory, and its keys are held once more in the table that finds them."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from tessel import telemetry
 
-__all__ = ["WORTH_GIVING_BACK_BYTES", "Account"]
-
 WORTH_GIVING_BACK_BYTES = 4 << 20
 """Fewer bytes that went through memory leave too little behind to be given back to the system."""
 

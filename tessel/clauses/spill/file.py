@@ -34,8 +34,6 @@ from tessel.closing import Closing
 from tessel.errors import SpillError
 from tessel.lazy import dataclass
 
-__all__ = ["SpillBlock", "SpillFile", "give_back"]
-
 
 def give_back() -> None:
     """Let the allocators of this process give back what is free, as far as they can be asked."""

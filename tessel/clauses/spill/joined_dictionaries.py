@@ -20,8 +20,6 @@ from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.clauses.spill.account import Account
 from tessel.clauses.values import is_text_or_binary, plain, ranks
 
-__all__ = ["JoinedDictionaries"]
-
 _PART_OF_ENTRIES = 16
 """What part of the budget all entries may take; past it, rows hold text again."""
 

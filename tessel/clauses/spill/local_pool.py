@@ -26,8 +26,6 @@ from tessel.errors import ForkUnsafeError
 from tessel.lazy import dataclass
 from tessel.options import Options
 
-__all__ = ["LocalPool", "Task"]
-
 Result = TypeVar("Result")
 _FAR_TASKS = 32
 """Units whose requests overlap: each waits for two answers or three, one after the other."""

@@ -39,8 +39,6 @@ from tessel.clauses.values import with_used_entries
 from tessel.closing import Closing
 from tessel.lazy import dataclass
 
-__all__ = ["ExternalSort"]
-
 _FIRST_RANGES = 64
 """Ranges that the first held rows are cut into: enough for as many times what may be held."""
 

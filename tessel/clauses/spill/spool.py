@@ -12,8 +12,6 @@ from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.closing import Closing
 from tessel.ecs import ProcessingUnit
 
-__all__ = ["AsideUnit", "Parked", "Spool"]
-
 
 class Parked:
     """A table that a spool keeps: in memory or in its file.

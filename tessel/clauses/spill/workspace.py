@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tessel.clauses.spill.local_pool import LocalPool
     from tessel.clauses.spill.spool import Spool
 
-__all__ = ["UnitStream", "Workspace", "workspace_of"]
-
 
 class Workspace(Closing):
     """What one query may hold, and where it puts the rest; use as a context manager.

@@ -37,8 +37,6 @@ from tessel.store.manifest.selected_rows import SelectedRows
 if TYPE_CHECKING:
     from tessel.clauses.grouped.partial_groups import PartialGroups
 
-__all__ = ["BoundUnit", "bound_unit", "is_bound"]
-
 
 def bound_unit(
     sources: Sequence[PieceSource],

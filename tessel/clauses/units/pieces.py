@@ -14,8 +14,6 @@ from tessel.errors import TesselError
 from tessel.store.manifest.lazy_columns import forms_of
 from tessel.store.manifest.piece import PieceSource
 
-__all__ = ["is_of_storage", "load_piece", "piece_of", "place_of"]
-
 
 def is_of_storage(error: TesselError) -> bool:
     """Return whether an error tells of an object of the store, which is then named as segment.

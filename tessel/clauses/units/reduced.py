@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tessel.clauses.grouped.group_tables import GroupShape
     from tessel.clauses.grouped.partial_groups import PartialGroups
 
-__all__ = ["ReducedUnit", "columns_of", "done", "groups_of", "runs_of", "unused_after"]
-
 
 class ReducedUnit(ProcessingUnit):
     """A unit whose table is made when somebody asks for it.

@@ -14,8 +14,6 @@ from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
 from tessel.store.index_column import index_integers
 
-__all__ = ["UNIT_ROWS", "unit_of_table", "units_of_tables"]
-
 UNIT_ROWS = 65_536
 """Rows that a unit has at least, but for the last: enough to be worth a task."""
 

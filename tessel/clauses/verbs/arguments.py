@@ -18,22 +18,6 @@ from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
 from tessel.lazy import dataclass
 
-__all__ = [
-    "ExpressionLike",
-    "KeyLike",
-    "Query",
-    "QueryType",
-    "SortKeys",
-    "as_ends",
-    "as_expression",
-    "as_keys",
-    "as_names",
-    "as_pairs",
-    "as_queries",
-    "as_row_count",
-    "sort_keys",
-]
-
 QueryType = TypeVar("QueryType", bound="Query")
 
 

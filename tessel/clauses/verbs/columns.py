@@ -14,8 +14,6 @@ from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.types import type_name
 
-__all__ = ["ColumnVerbs"]
-
 _OF_PYTHON: dict[Any, str] = {bool: "bool", int: "int64", float: "float64", str: "string"}
 
 

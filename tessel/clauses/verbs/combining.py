@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
 
-__all__ = ["CombiningVerbs", "KeysLike"]
-
 KeysLike = str | Sequence[str | tuple[str, str]] | Mapping[str, str]
 """Key columns: a name, several, or pairs of a left and a right name."""
 

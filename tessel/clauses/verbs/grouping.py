@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tessel.clauses.resample import Empty
     from tessel.expression.node import Expression
 
-__all__ = ["GroupedQuery", "GroupingVerbs", "ResampledQuery"]
-
 
 @checks_arguments
 class GroupingVerbs(Query):

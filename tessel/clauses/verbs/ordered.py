@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tessel.clauses.rolling import Closed
     from tessel.clauses.verbs.windows import EwmQuery, RollingQuery
 
-__all__ = ["OrderedVerbs"]
-
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
 KeysLike = str | Sequence[str]

@@ -23,8 +23,6 @@ from tessel.expression.node import Expression
 if TYPE_CHECKING:
     from tessel.clauses.ordering import Missing
 
-__all__ = ["RowVerbs"]
-
 
 @checks_arguments
 class RowVerbs(Query):

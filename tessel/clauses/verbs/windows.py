@@ -13,8 +13,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.clauses.rolling import Closed
 
-__all__ = ["EwmQuery", "RollingQuery"]
-
 
 @checks_arguments
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from tessel.expression.kernels.values import (
 from tessel.expression.node import Expression
 from tessel.expression.operators.arithmetic import Round
 
-__all__ = ["KERNELS"]
-
 _INT64_MAX = (1 << 63) - 1
 _INT64_MIN = -(1 << 63)
 _WHOLE = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}

@@ -16,8 +16,6 @@ from tessel.expression.kernels.values import Kernel, Value, elementwise, nan_to_
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import Case
 
-__all__ = ["KERNELS"]
-
 
 def chain(function: Callable[[Value, Value], Value]) -> Kernel:
     """Return the kernel of a flat chain, joined pair by pair."""

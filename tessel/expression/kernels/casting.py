@@ -12,8 +12,6 @@ from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.operators.casting import Field
 
-__all__ = ["KERNELS"]
-
 
 def cast(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
     """Cast to the result type."""

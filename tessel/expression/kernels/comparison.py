@@ -17,8 +17,6 @@ from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["KERNELS", "three_way"]
-
 _EXACT_LIMIT = 1 << 53
 
 

@@ -20,8 +20,6 @@ from tessel.expression.node import Expression
 from tessel.expression.operators.membership import IsIn, Lookup
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, family
 
-__all__ = ["KERNELS", "members"]
-
 _DAY_MS = 86_400_000
 
 

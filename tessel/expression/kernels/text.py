@@ -14,8 +14,6 @@ from tessel.expression.operators.text import Contains, Like, Matches, Replace, S
 from tessel.expression.text_bytes import texts_of
 from tessel.kernels.search_rows import search_texts
 
-__all__ = ["KERNELS"]
-
 
 def matches(node: Matches, values: Sequence[Value], result: pa.DataType) -> Value:
     """Search for the regular expression."""

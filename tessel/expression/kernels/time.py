@@ -18,8 +18,6 @@ from tessel.expression.operators.time import Floor
 from tessel.expression.types import UNIT_NANOSECONDS
 from tessel.lazy import dataclass
 
-__all__ = ["KERNELS", "instants", "local_time", "zoned_text"]
-
 Integers = npt.NDArray[np.int64]
 
 _EPOCH = datetime.datetime(1970, 1, 1)

@@ -15,17 +15,6 @@ from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
 from tessel.expression.types import plain_type
 
-__all__ = [
-    "Kernel",
-    "Value",
-    "as_numpy",
-    "coerce",
-    "elementwise",
-    "from_numpy",
-    "literal_value",
-    "nan_to_null",
-]
-
 Value = Any
 """A ``pa.Array``, or a ``pa.Scalar`` that stands in every row."""
 

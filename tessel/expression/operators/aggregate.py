@@ -14,8 +14,6 @@ from tessel.expression.node import Expression, require_text
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.types import Operand, Signature
 
-__all__ = ["Aggregated", "aggregate_call_names", "declare_aggregate"]
-
 _names = {
     *("all", "any", "count", "first", "last", "max", "mean", "median", "min", "nunique", "ohlc"),
     *("quantile", "sem", "size", "std", "sum", "var", "vwap", "weighted_mean"),

@@ -25,26 +25,6 @@ from tessel.expression.promotion import (
 )
 from tessel.expression.types import Family, Operand, Signature, is_signed, refuse
 
-__all__ = [
-    "Abs",
-    "Add",
-    "ClipHigh",
-    "ClipLow",
-    "Divide",
-    "Exp",
-    "FloorDivide",
-    "Log",
-    "MaxOf",
-    "MinOf",
-    "Modulo",
-    "Multiply",
-    "Negative",
-    "Power",
-    "Round",
-    "Sqrt",
-    "Subtract",
-]
-
 _NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
 

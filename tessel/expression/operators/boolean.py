@@ -20,8 +20,6 @@ from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
 from tessel.expression.types import Family, Operand, Signature
 
-__all__ = ["And", "Case", "Coalesce", "Not", "Or", "Xor", "truth_signature"]
-
 
 def truth_signature(sign: str, operands: tuple[Operand, ...]) -> Signature:
     """Return the signature of an operator on truth values; refuses anything else."""

@@ -20,8 +20,6 @@ from tessel.expression.types import (
     type_name,
 )
 
-__all__ = ["Cast", "Field"]
-
 _NUMBERS = frozenset({Family.INTEGER, Family.FLOAT, Family.DECIMAL})
 _TEMPORAL = frozenset({Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION})
 _CASTS: dict[Family, frozenset[Family]] = {

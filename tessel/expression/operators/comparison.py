@@ -12,17 +12,6 @@ from tessel.expression.operators.shapes import Binary
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.types import Operand, Signature
 
-__all__ = [
-    "FLIPPED",
-    "Comparison",
-    "Equal",
-    "Greater",
-    "GreaterEqual",
-    "Less",
-    "LessEqual",
-    "NotEqual",
-]
-
 
 class Comparison(Binary):
     """Two operands whose order, or equality, is asked for."""

@@ -18,8 +18,6 @@ from tessel.expression.operators.shapes import Unary
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.types import Operand, Signature, refuse, type_name
 
-__all__ = ["IsIn", "IsMissing", "Lookup"]
-
 
 class IsIn(Expression, name="is_in", precedence=4):
     """True where the operand equals one of the values; Kleene where a value is null."""

@@ -9,8 +9,6 @@ from tessel.expression.node import Expression
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.types import FAMILY_WORDS, Family, Operand, refuse
 
-__all__ = ["Binary", "Unary", "require"]
-
 
 class Binary(Expression):
     """Two operands with a sign between them.

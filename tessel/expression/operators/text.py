@@ -16,21 +16,6 @@ from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
 from tessel.expression.types import Family, Operand, Signature
 
-__all__ = [
-    "Concat",
-    "Contains",
-    "EndsWith",
-    "Length",
-    "Like",
-    "Lower",
-    "Matches",
-    "Replace",
-    "Slice",
-    "StartsWith",
-    "Strip",
-    "Upper",
-]
-
 
 def _text_to(name: str, operand: Operand, result: pa.DataType | None) -> Signature:
     require(name, operand, Family.TEXT)

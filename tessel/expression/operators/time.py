@@ -11,18 +11,6 @@ from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
 
-__all__ = [
-    "DateOf",
-    "Day",
-    "Floor",
-    "Hour",
-    "Minute",
-    "Month",
-    "Second",
-    "Weekday",
-    "Year",
-]
-
 
 class TimePart(Unary):
     """A number read from the calendar or the clock."""

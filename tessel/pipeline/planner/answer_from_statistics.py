@@ -38,8 +38,6 @@ from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["answer_from_statistics", "count_rows"]
-
 _ANSWERED = (Size, Count, Min, Max)
 Flags = npt.NDArray[np.bool_]
 

@@ -20,17 +20,6 @@ from tessel.clauses.registry import find_clause
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
 
-__all__ = [
-    "KEEPS_ROWS",
-    "MAKING",
-    "PASSED_BY_FILTERS",
-    "PASSED_BY_FILTERS_ON_THE_LEFT",
-    "ROW_WISE",
-    "SWAPS",
-    "is_one_of",
-    "swapped",
-]
-
 MAKING = ("apply", "apply_together")
 """Columns are computed of each row, added or replaced."""
 

@@ -29,8 +29,6 @@ from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft
 
-__all__ = ["compute_columns"]
-
 
 def compute_columns(draft: Draft) -> Draft:
     """Put an ``apply`` before each clause that computes columns."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tessel.clauses.base import Clause
 from tessel.pipeline.planner.draft import Draft
 
-__all__ = ["desugar"]
-
 
 def desugar(draft: Draft) -> Draft:
     """Replace each clause by what its ``lower`` says, where its own class says it.

@@ -15,8 +15,6 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["Draft", "Input", "value_bytes"]
-
 
 @dataclass(frozen=True)
 class Input:

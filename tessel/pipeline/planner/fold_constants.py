@@ -20,8 +20,6 @@ from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family
 from tessel.pipeline.planner.draft import Draft
 
-__all__ = ["fold_constants"]
-
 _NOT_FOLDED = (Family.TEXT, Family.NULL)
 """A text literal is read as an instant or a number where it stands beside one; text that was
 computed is not. A null literal has no type."""

@@ -14,8 +14,6 @@ from tessel.pipeline.plan import Stage, cut_stages
 from tessel.pipeline.planner.commutation import ROW_WISE, is_one_of
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["first_units", "fused_stages"]
-
 
 def fused_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage, ...]:
     """Cut the clauses on one symbol into stages, the first two joined where they may be."""

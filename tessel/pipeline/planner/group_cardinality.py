@@ -27,8 +27,6 @@ from tessel.pipeline.planner.draft import Draft
 from tessel.store.encodings.values import expected_distinct
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["cardinality_hint"]
-
 _LEAST_ROWS = 1 << 19
 """Fewer rows are grouped either way before it is found out which is better."""
 

@@ -38,8 +38,6 @@ from tessel.pipeline.planner.draft import Draft
 if TYPE_CHECKING:
     from tessel.clauses.date_range import DateRange
 
-__all__ = ["index_predicates"]
-
 _DAY_NS = 86_400 * UNIT_NANOSECONDS["s"]
 _Closed = OneOf["both", "left", "right", "neither"]
 

@@ -21,8 +21,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft, value_bytes
 
-__all__ = ["lower_aggregation"]
-
 _BYTES_A_VALUE = 8
 _HOLISTIC_BUCKETS = 32
 """Holistic states are merged up to the bytes of so many hash buckets."""

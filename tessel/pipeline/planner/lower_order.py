@@ -11,8 +11,6 @@ from tessel.clauses.base import Clause
 from tessel.pipeline.planner.commutation import MAKING, is_one_of
 from tessel.pipeline.planner.draft import Draft
 
-__all__ = ["lower_order", "take_codes"]
-
 
 def lower_order(draft: Draft) -> Draft:
     """Replace ``sort`` and ``distinct`` by the forms they are run in; put first halves early.

@@ -15,8 +15,6 @@ from tessel.pipeline.plan import is_plugin
 from tessel.pipeline.planner.draft import Draft, value_bytes
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["pick_tasks"]
-
 _PIECES_PER_WORKER = 2
 _PAGE_ROWS = 1 << 16
 """No page of a segment has more rows, and those with fewer divide it: cuts never go through one."""

@@ -27,8 +27,6 @@ from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
-__all__ = ["cached_plan"]
-
 _MOST_PLANS = 32
 """Of each state of a symbol."""
 

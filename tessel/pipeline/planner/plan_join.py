@@ -59,8 +59,6 @@ from tessel.pipeline.planner.draft import Input
 if TYPE_CHECKING:
     from tessel.clauses.join import Join
 
-__all__ = ["PlannedJoin"]
-
 _LEAST_BYTES = 2 << 20
 """A smaller input is read faster than another plan is made."""
 

@@ -39,8 +39,6 @@ from tessel.pipeline.planner.questions import asks_for_origin, plan_question
 from tessel.pipeline.planner.simplify import merge_filters, simplify_sorts, stop_early
 from tessel.store.view import SymbolView
 
-__all__ = ["PASSES", "REQUIRED", "Pass", "plan_query", "query_schema"]
-
 Pass = Callable[[Draft], Draft]
 
 _BUCKETS_IN_BUDGET = 32

@@ -14,8 +14,6 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft, Input
 
-__all__ = ["prune_columns"]
-
 
 def prune_columns(draft: Draft) -> Draft:
     """Walk from the result to the source, note the columns that are used, and read no others.

@@ -51,8 +51,6 @@ from tessel.store.manifest.index import SegmentIndex
 if TYPE_CHECKING:
     from tessel.clauses.join import Join
 
-__all__ = ["push_into_inputs", "push_left", "push_to_source"]
-
 _FARTHEST = 64
 """Clauses that one passes at most, runs of filters not counted: planning stays linear."""
 

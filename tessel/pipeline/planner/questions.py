@@ -16,8 +16,6 @@ from tessel.pipeline.plan import Plan, Question
 if TYPE_CHECKING:
     from tessel.clauses.resample import Resample
 
-__all__ = ["asks_for_origin", "plan_question"]
-
 
 def asks_for_origin(clause: Clause) -> TypeGuard[Resample]:
     """Return whether the buckets of a clause depend on a time of the rows that is not known yet."""

@@ -23,8 +23,6 @@ from tessel.pipeline.planner.draft import Draft
 if TYPE_CHECKING:
     from tessel.clauses.date_range import DateRange
 
-__all__ = ["range_before_resample"]
-
 _MARGIN = 2
 """Buckets read beyond each end: the range itself, which stays, decides which of them come out."""
 

@@ -17,8 +17,6 @@ from tessel.expression.leaves import Literal
 from tessel.pipeline.planner.commutation import KEEPS_ROWS, is_one_of
 from tessel.pipeline.planner.draft import Draft
 
-__all__ = ["merge_filters", "simplify_sorts", "stop_early"]
-
 _MOST_TOP_ROWS = 100_000
 """Rows past which a sort that may leave memory is better than holding those wanted."""
 

@@ -17,8 +17,6 @@ from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Plan, SourcePlan, continued
 
-__all__ = ["codes_of", "codes_taken", "with_key_codes"]
-
 
 def codes_of(names: Iterable[str], schema: TableSchema) -> tuple[LeaveCodes, ...]:
     """Return the clause that leaves the columns among ``names`` that are text as codes, if any."""

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, raw_values
 
-__all__ = ["means_of_two", "mixes"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

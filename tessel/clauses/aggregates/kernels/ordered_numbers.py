@@ -19,8 +19,6 @@ from tessel.clauses.values import (
 )
 from tessel.lazy import dataclass
 
-__all__ = ["OrderedNumbers"]
-
 _SIGN = np.int64(-(1 << 63))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["rounded_integer", "rounded_integer_root", "rounded_quotient"]
-
 
 def rounded_quotient(numerator: int, denominator: int, exponent: int = 0) -> float:
     """Return ``numerator / denominator * 2**exponent``, rounded once; ±inf past the range.

@@ -17,15 +17,6 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.values import decimal_words, integers, plain, raw_values
 from tessel.kernels.exact_sums import ExactSums
 
-__all__ = [
-    "DAY_MS",
-    "products_of",
-    "state_arrays",
-    "state_fields",
-    "sums_from",
-    "sums_of",
-]
-
 # date64 counts milliseconds, but only whole days are dates: its days are summed.
 DAY_MS = 86_400_000
 

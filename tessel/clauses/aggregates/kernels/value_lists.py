@@ -17,8 +17,6 @@ from tessel.clauses.aggregates.kernels.value_runs import ValueRuns
 from tessel.errors import ExecutionError
 from tessel.lazy import dataclass
 
-__all__ = ["NumberLists", "ValueLists"]
-
 Integers = NDArray[np.int64]
 
 _LEAST_AT_A_TIME = 1 << 16

@@ -18,18 +18,6 @@ from tessel.clauses.values import integers, is_temporal, raw_values
 from tessel.lazy import dataclass
 from tessel.store.encodings.values import expected_distinct
 
-__all__ = [
-    "BITS",
-    "ValueRuns",
-    "few_cells",
-    "has_integers",
-    "integers_of_decimals",
-    "ordered_bits",
-    "ordered_integers",
-    "placed_runs",
-    "values_of_integers",
-]
-
 Integers = NDArray[np.int64]
 
 BITS = -1
