@@ -1,8 +1,8 @@
 """Clauses: what a query is made of, and what each part of it does to a unit of work.
 
-One clause is one file. Clauses know segments by their index (from ``store``) and data by their
-units (from ``ecs``); they know neither how a query is planned nor where it runs, which is the
-business of :mod:`tessel.pipeline`.
+A clause is one file, or stands in one with those that differ from it in a word. Clauses know
+segments by their index (from ``store``) and data by their units (from ``ecs``); they know neither
+how a query is planned nor where it runs, which is the business of :mod:`tessel.pipeline`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ __getattr__ = names_from(
         "cast": "Cast",
         "combining": "AlignColumns Combining SubQuery clauses_from_json",
         "concat": "Concat",
-        "cum_count": "CumCount",
-        "cum_max": "CumMax",
-        "cum_min": "CumMin",
-        "cum_sum": "CumSum",
+        "cumulative": "CumCount CumMax CumMin CumSum",
         "date_range": "DateRange",
         "describe": "Describe TurnFigures",
-        "diff": "Diff",
         "distinct": "Distinct DistinctBucket PartialDistinct",
         "drop": "Drop",
         "ewm": "Ewm",
@@ -34,7 +30,6 @@ __getattr__ = names_from(
         "fill": "Fill",
         "fill_buckets": "FillBuckets",
         "filter": "Filter",
-        "head": "Head",
         "index_values": "with_times_of_index",
         "join": "Join",
         "join_asof": "JoinAsof",
@@ -46,8 +41,7 @@ __getattr__ = names_from(
         "leave_codes": "LeaveCodes",
         "merge": "Merge MergeInputs",
         "partition": "Partition",
-        "pct_change": "PctChange",
-        "positional": "Positional",
+        "positional": "Head Positional RowRange Tail",
         "capabilities": (
             "Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows Proves"
         ),
@@ -57,19 +51,17 @@ __getattr__ = names_from(
         "resample": "PartialResample Resample",
         "rolling": "Rolling",
         "results": "NamedAggregate",
-        "row_range": "RowRange",
         "units.bound_unit": "bound_unit",
         "units.pieces": "load_piece",
         "units.streams": "units_of_tables",
         "sample": "Sample",
         "select": "Select",
-        "shift": "Shift",
+        "shifted": "Diff PctChange Shift",
         "sort": "MergeSorted Sort",
         "structures": (
             "StructuredUnits UnitFacts last_bucket_of_front structure_all_as_one "
             "structure_by_bucket structure_by_row_slice structure_by_time_bucket"
         ),
-        "tail": "Tail",
         "top_k": "LastOfSort PartialLastOfSort PartialTopK TopK",
         "value_counts": "Shares ValueCounts",
         "verbs": "Verbs",

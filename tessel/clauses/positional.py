@@ -1,4 +1,4 @@
-"""What head, tail and row_range share: they keep one range of rows, known from row counts alone."""
+"""head, tail and row_range: they keep one range of rows, known from row counts alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from tessel.store.manifest.index import SegmentIndex
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.spool import AsideUnit
+from typing import ClassVar
+
+from tessel.clauses.registry import register
+from tessel.lazy import dataclass
 
 
 class Positional(Clause):
@@ -122,3 +126,88 @@ def cut_units(units: Iterable[ProcessingUnit], start: int, stop: int) -> Iterato
         at += rows
         if at >= stop:
             return
+
+
+@register
+@dataclass(frozen=True)
+class Head(Positional):
+    """Keep the first ``n`` rows; a negative ``n`` drops that many from the end."""
+
+    name: ClassVar[str] = "head"
+    n: int = 5
+
+    def __post_init__(self) -> None:
+        check_count(self.name, self.n)
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows kept out of ``total``."""
+        return 0, min(self.n, total) if self.n >= 0 else max(0, total + self.n)
+
+    def demand(self) -> int | None:
+        """Return ``n`` where it is not negative."""
+        return self.n if self.n >= 0 else None
+
+    def undecided(self) -> int:
+        """Return how many rows a negative ``n`` drops from the end."""
+        return max(0, -self.n)
+
+
+@register
+@dataclass(frozen=True)
+class Tail(Positional):
+    """Keep the last ``n`` rows; a negative ``n`` drops that many from the start."""
+
+    name: ClassVar[str] = "tail"
+    n: int = 5
+
+    def __post_init__(self) -> None:
+        check_count(self.name, self.n)
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows kept out of ``total``."""
+        return (max(0, total - self.n) if self.n >= 0 else min(-self.n, total)), total
+
+    def demand(self) -> int | None:
+        """Return None: only the total tells which rows are the last."""
+        return None
+
+    def undecided(self) -> int:
+        """Return ``n`` where it is not negative: the rows that are the last so far."""
+        return max(0, self.n)
+
+
+@register
+@dataclass(frozen=True)
+class RowRange(Positional):
+    """Keep the rows ``[start, stop)``; negative positions count from the end, None is the end.
+
+    Ends that are exchanged, both counted from the same end, are refused; equal ones keep nothing.
+    """
+
+    name: ClassVar[str] = "row_range"
+    start: int | None = None
+    stop: int | None = None
+
+    def __post_init__(self) -> None:
+        for position in (self.start, self.stop):
+            if position is not None:
+                check_count(self.name, position)
+        start, stop = self.start, self.stop
+        if start is not None and stop is not None and start > stop and (start < 0) == (stop < 0):
+            raise PlanError.exchanged(self.name, start, stop)
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows kept out of ``total``."""
+        start, stop, _ = slice(self.start, self.stop).indices(total)
+        return start, max(start, stop)
+
+    def demand(self) -> int | None:
+        """Return ``stop`` where neither end counts from the end of the table."""
+        start = 0 if self.start is None else self.start
+        if start < 0 or self.stop is None or self.stop < 0:
+            return None
+        return max(start, self.stop) if self.stop > start else 0
+
+    def undecided(self) -> int:
+        """Return how far from the end an end of the range is counted."""
+        return max(0, -(self.start or 0), -(self.stop or 0))

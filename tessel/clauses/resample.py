@@ -28,7 +28,7 @@ from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import reduced_slices
 from tessel.clauses.grouped.scanned_runs import scanned_runs
-from tessel.clauses.head import Head
+from tessel.clauses.positional import Head
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.select import Select
@@ -231,7 +231,7 @@ class Resample(_Resampling):
 
     def question(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return what finds the first or the last time: the index never goes back."""
-        from tessel.clauses.tail import Tail
+        from tessel.clauses.positional import Tail
 
         (index, *_) = self._keys(schema)
         return Select((index.name,)), Tail(1) if self.origin.startswith("end") else Head(1)

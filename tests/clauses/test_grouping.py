@@ -18,9 +18,9 @@ from tessel.clauses.grouped.grouping import (
     check_key_type,
     group_codes,
     missing_rows,
-    order_of_groups,
     order_of_keys,
 )
+from tessel.clauses.grouped.numbered_keys import numbered_keys, order_of_numbers
 from tessel.clauses.values import normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tests.kernels.forced import LEVELS, in_form
@@ -137,14 +137,10 @@ def test_order_of_keys(columns: list[Any]) -> None:
     assert order_of_keys(columns).tolist() == sorted(range(len(rows)), key=place)
 
 
-@given(key_columns(), st.sampled_from([0, 1 << 16]))
-def test_order_of_groups_is_the_order_of_their_keys(columns: list[Any], cells: int) -> None:
+@given(key_columns())
+def test_the_order_of_numbers_is_that_of_their_keys(columns: list[Any]) -> None:
     keys = group_codes(columns, drop_missing=False).keys
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouping, "_CELLS", cells)
-        patch.setattr(grouping, "_ROWS_A_RANK", 0)
-        found = order_of_groups(keys)
-    assert found.tolist() == order_of_keys(keys).tolist()
+    assert order_of_numbers(*numbered_keys(keys)).tolist() == order_of_keys(keys).tolist()
 
 
 def test_text_is_ordered_by_code_point() -> None:

@@ -23,7 +23,6 @@ from tessel.clauses.grouped.numbering import (
     Numbers,
     dictionary_parts,
     numbered,
-    numbered_range,
 )
 from tessel.clauses.values import (
     BoolArray,
@@ -32,7 +31,6 @@ from tessel.clauses.values import (
     normalised,
     plain,
     plain_type,
-    ranks,
 )
 from tessel.clauses.values import missing_rows as _missing_values
 from tessel.errors import InvalidInputError, UnsupportedTypeError
@@ -48,10 +46,6 @@ _CELLS = 1 << 16
 # A range of numbers is looked up in a table while it has at most this many cells a row, or in all
 # those above: a cell costs a nanosecond or less, and a row of a hash table of 10**6 groups 60.
 _TABLE_CELLS_A_ROW = 16
-# Groups are ordered by their places in a table while it has at most this many cells a group.
-_CELLS_A_GROUP = 16
-# Texts are ranked where each occurs in so many groups.
-_ROWS_A_RANK = 4
 
 
 @dataclass(frozen=True)
@@ -183,30 +177,6 @@ def order_of_keys(keys: Sequence[Column]) -> Codes:
     return _as_codes(found)
 
 
-def order_of_groups(keys: Sequence[Column]) -> Codes:
-    """Return what :func:`order_of_keys` does for keys of which no two rows are equal.
-
-    Places in a table of all values between the least and the greatest are in order without
-    comparing any two of them.
-    """
-    _check_shape(keys)
-    rows = len(keys[0])
-    places, cells = np.zeros(rows, np.int64), 1
-    for key in keys:
-        ranged = _ranked(key)
-        if ranged is None or cells * (ranged.size + 1) > max(_CELLS, _CELLS_A_GROUP * rows):
-            return order_of_keys(keys)
-        # Missing values come last.
-        codes = ranged.codes
-        if ranged.some_missing:
-            codes = np.where(codes < 0, ranged.size, codes)
-        places = places * (ranged.size + 1) + codes
-        cells *= ranged.size + 1
-    order = np.full(cells, -1, np.int64)
-    order[places] = np.arange(rows)
-    return order[order >= 0]
-
-
 def numbered_by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
     """Renumber codes in order of first appearance.
 
@@ -224,24 +194,6 @@ def numbered_by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
     """
     few = size <= max(_CELLS, _TABLE_CELLS_A_ROW * len(codes))
     return group_range(codes, size) if few else group_words(codes)
-
-
-def _ranked(key: Column) -> Numbers | None:
-    """Return numbers that ascend with the values of a column; None where they are too many."""
-    array = normalised(key)
-    if pa.types.is_boolean(array.type):
-        return numbered(array)
-    if pa.types.is_integer(array.type) or is_temporal(array.type):
-        return numbered_range(array)
-    if len(array) - array.null_count == 0:
-        return Numbers(np.full(len(array), -1, np.int64), 0, True)
-    encoded = array.dictionary_encode()
-    if len(encoded.dictionary) * _ROWS_A_RANK > len(array):
-        return None  # nearly every row would be compared either way
-    present = numpy_array(array.is_valid())
-    codes = np.full(len(array), -1, np.int64)
-    codes[present] = ranks(array.drop_null())[0]
-    return Numbers(codes, len(encoded.dictionary), array.null_count > 0)
 
 
 def _as_codes(indices: pa.Array) -> Codes:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.grouped.grouping import group_codes, order_of_groups, order_of_keys
+from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.numbering import WIDEST, numbered_range
 from tessel.clauses.values import integers, is_temporal, raw_values
 from tessel.lazy import dataclass
@@ -273,7 +273,7 @@ def is_sorted(keys: Sequence[NumberedKey], groups: Integers) -> bool:
 
 
 def order_of_numbers(keys: Sequence[NumberedKey], groups: Integers) -> Integers:
-    """Return the order of groups by key, as `order_of_groups` has it.
+    """Return the order of groups by key, as `order_of_keys` has it.
 
     Numbers of integers are in their order, and those of entries are brought to it.
     """
@@ -285,10 +285,8 @@ def order_of_numbers(keys: Sequence[NumberedKey], groups: Integers) -> Integers:
         if key is not keys[0]:
             left, numbers = np.divmod(left, key.size)
         if key.entries is not None:
-            columns = _columns(key.entries)
-            order = order_of_keys(columns) if len(columns) == 1 else order_of_groups(columns)
             ranks = np.empty(key.size, np.int64)
-            ranks[order] = np.arange(len(key.entries))
+            ranks[order_of_keys(_columns(key.entries))] = np.arange(len(key.entries))
             if key.missing is not None:
                 ranks[key.missing] = key.missing
             numbers = ranks[numbers]

@@ -51,7 +51,7 @@ class OrderedVerbs(Query):
             default missing.
         """
         from tessel.clauses.constants import constant_text
-        from tessel.clauses.shift import Shift
+        from tessel.clauses.shifted import Shift
 
         count = as_row_count("shift", n)
         return self.then(Shift(_pairs("shift", columns), _keys(by), count, constant_text(fill)))
@@ -69,7 +69,7 @@ class OrderedVerbs(Query):
         by
             Keys: rows are counted within each.
         """
-        from tessel.clauses.diff import Diff
+        from tessel.clauses.shifted import Diff
 
         return self.then(Diff(_pairs("diff", columns), _keys(by), as_row_count("diff", n)))
 
@@ -87,7 +87,7 @@ class OrderedVerbs(Query):
         by
             Keys: rows are counted within each.
         """
-        from tessel.clauses.pct_change import PctChange
+        from tessel.clauses.shifted import PctChange
 
         count = as_row_count("pct_change", n)
         return self.then(PctChange(_pairs("pct_change", columns), _keys(by), count))
@@ -103,7 +103,7 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
-        from tessel.clauses.cum_sum import CumSum
+        from tessel.clauses.cumulative import CumSum
 
         return self.then(CumSum(_pairs("cum_sum", columns), _keys(by)))
 
@@ -117,7 +117,7 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
-        from tessel.clauses.cum_min import CumMin
+        from tessel.clauses.cumulative import CumMin
 
         return self.then(CumMin(_pairs("cum_min", columns), _keys(by)))
 
@@ -131,7 +131,7 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
-        from tessel.clauses.cum_max import CumMax
+        from tessel.clauses.cumulative import CumMax
 
         return self.then(CumMax(_pairs("cum_max", columns), _keys(by)))
 
@@ -145,7 +145,7 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
-        from tessel.clauses.cum_count import CumCount
+        from tessel.clauses.cumulative import CumCount
 
         return self.then(CumCount(_pairs("cum_count", columns), _keys(by)))
 

@@ -56,13 +56,13 @@ class RowVerbs(Query):
 
     def head(self: QueryType, n: int = 5) -> QueryType:
         """Keep the first ``n`` rows; a negative ``n`` drops that many from the end."""
-        from tessel.clauses.head import Head
+        from tessel.clauses.positional import Head
 
         return self.then(Head(as_row_count("head", n)))
 
     def tail(self: QueryType, n: int = 5) -> QueryType:
         """Keep the last ``n`` rows; a negative ``n`` drops that many from the start."""
-        from tessel.clauses.tail import Tail
+        from tessel.clauses.positional import Tail
 
         return self.then(Tail(as_row_count("tail", n)))
 
@@ -72,7 +72,7 @@ class RowVerbs(Query):
         stop: int | None = None,
     ) -> QueryType:
         """Keep rows by position, like ``iloc[start:stop]``; both ends may be one pair."""
-        from tessel.clauses.row_range import RowRange
+        from tessel.clauses.positional import RowRange
 
         start, stop = as_ends(start, stop)
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]

@@ -18,7 +18,7 @@ from tessel.arrays import numpy_array
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.head import Head
+from tessel.clauses.positional import Head
 from tessel.clauses.select import Select
 from tessel.clauses.values import is_temporal
 from tessel.pipeline.plan import Plan, Question

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from tessel.clauses.base import Clause
 from tessel.clauses.filter import Filter
-from tessel.clauses.head import Head
-from tessel.clauses.positional import Positional
+from tessel.clauses.positional import Head, Positional
 from tessel.expression.build import all_of
 from tessel.expression.leaves import Literal
 from tessel.pipeline.planner.commutation import KEEPS_ROWS, is_one_of
@@ -29,8 +28,8 @@ def simplify_sorts(draft: Draft) -> Draft:
     """
     if not draft.has("sort"):
         return draft
+    from tessel.clauses.positional import Tail
     from tessel.clauses.sort import Sort
-    from tessel.clauses.tail import Tail
     from tessel.clauses.top_k import LastOfSort, TopK
 
     clauses: list[Clause] = []
@@ -118,11 +117,11 @@ def _keeps_nothing(clause: Clause) -> bool:
     if isinstance(clause, Positional) and clause.demand() == 0:
         return True
     if clause.name == "tail":
-        from tessel.clauses.tail import Tail
+        from tessel.clauses.positional import Tail
 
         return isinstance(clause, Tail) and clause.n == 0
     if clause.name == "row_range":
-        from tessel.clauses.row_range import RowRange
+        from tessel.clauses.positional import RowRange
 
         match clause:
             case RowRange(start=int(start), stop=int(stop)):
@@ -134,7 +133,7 @@ def _joined(first: Clause, second: Clause) -> Clause | None:
     """Return the stricter of two limits that count from the same end; None of any others."""
     if first.name not in ("head", "tail") or type(first) is not type(second):
         return None
-    from tessel.clauses.tail import Tail
+    from tessel.clauses.positional import Tail
 
     for kind in (Head, Tail):
         if type(first) is type(second) is kind and first.n >= 0 and second.n >= 0:

@@ -1,9 +1,10 @@
-"""What shift, diff and pct_change share: of each row, the row ``n`` places before of its key."""
+"""shift, diff and pct_change: of each row, the row ``n`` places before of its key."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from tessel.clauses.along_rows.key_order import Codes, taken
 from tessel.clauses.along_rows.neighbours import Reach
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry
+from tessel.clauses.constants import Constant, check_constant, constant_of
 from tessel.clauses.positional import check_count
+from tessel.clauses.registry import register
 from tessel.clauses.values import BoolArray
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
@@ -201,3 +204,76 @@ class ComparedColumns(ShiftedColumns):
         """Return the expression, and the name that the shifted column has in it."""
         then = f"{column} {abs(self.n)} rows {'before' if self.n >= 0 else 'after'}"
         return self.compared(col(column), col(then)), then
+
+
+@register
+@dataclass(frozen=True)
+class Shift(ShiftedColumns):
+    """The value of a column ``n`` rows before, of the same key; any type.
+
+    Attributes
+    ----------
+    columns, by
+        As for every ordered clause: pairs of result and column, and keys.
+    n
+        Rows to look back; a negative one looks ahead, 0 is the row itself.
+    fill
+        What stands where there is no such row; by default missing. A value that is missing in its
+        own row is shifted as it is, and not filled.
+    """
+
+    name: ClassVar[str] = "shift"
+    fill: Constant = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_constant(self.name, self.fill)
+
+    def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
+        """Return the type of the column; refuse a fill value that it does not hold."""
+        constant_of(self.fill, kind, clause=self.name, column=column)
+        return kind
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Look up the row ``n`` places away, where its key reaches so far."""
+        fills = {}
+        if self.fill is not None:
+            for name in self.inputs:
+                kind = unit.schema.type_of(name)
+                fills[name] = constant_of(self.fill, kind, clause=self.name, column=name)
+        shifted = self.shifted(unit, before, after, fills)
+        return unit.with_columns({output: shifted[column] for output, column in self.columns})
+
+
+@register
+@dataclass(frozen=True)
+class Diff(ComparedColumns):
+    """A value minus the one ``n`` rows before, of the same key; missing where either is.
+
+    It is the ``-`` of expressions: integers widen, past 64 bits it raises, instants give durations,
+    decimals stay exact.
+    """
+
+    name: ClassVar[str] = "diff"
+
+    def compared(self, now: Expression, then: Expression) -> Expression:
+        """Return the difference."""
+        return now - then
+
+
+@register
+@dataclass(frozen=True)
+class PctChange(ComparedColumns):
+    """A value over the one ``n`` rows before, of the same key, less 1; missing where either is.
+
+    float64, a fraction and not a percentage: 0.5 is half as much again. From zero it is ±inf, and
+    missing to zero again.
+    """
+
+    name: ClassVar[str] = "pct_change"
+
+    def compared(self, now: Expression, then: Expression) -> Expression:
+        """Return the quotient less 1."""
+        return now / then - 1

@@ -1,4 +1,4 @@
-"""cum_sum: the sum of a column up to each row."""
+"""cum_sum, cum_min, cum_max and cum_count: an aggregate of the rows up to each one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import MergeableAggregate
+from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
+from tessel.clauses.aggregates.selective import Max, Min
 from tessel.clauses.aggregates.sum import Sum
-from tessel.clauses.along_rows.cumulative import Cumulative, Running, running_sums
+from tessel.clauses.along_rows.cumulative import (
+    Cumulative,
+    CumulativeExtreme,
+    Running,
+    running_sums,
+)
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.registry import register
-from tessel.clauses.values import integers
+from tessel.clauses.values import integers, missing_rows
 from tessel.kernels.exact_sums import ExactSums
+from tessel.kernels.running_rows import run_counts
 from tessel.lazy import dataclass
 
 
@@ -75,3 +83,73 @@ def _without(found: pa.Array, missing: np.ndarray) -> pa.Array:
         return found
     places = np.arange(len(found))
     return found.take(arrow_array(places, mask=missing))
+
+
+@register
+@dataclass(frozen=True)
+class CumMin(CumulativeExtreme):
+    """The least value up to each row, of the same key; missing where the row has no value.
+
+    Types and order are those of the aggregate ``min``: text by code point, a zero is +0.0.
+    """
+
+    name: ClassVar[str] = "cum_min"
+
+    @property
+    def aggregate(self) -> MergeableAggregate:
+        """The aggregate ``min``."""
+        return Min()
+
+    @property
+    def better(self) -> np.ufunc:
+        """The lesser of two, element by element."""
+        return np.minimum
+
+
+@register
+@dataclass(frozen=True)
+class CumMax(CumulativeExtreme):
+    """The greatest value up to each row, of the same key; missing where the row has no value.
+
+    Types and order are those of the aggregate ``max``: text by code point, a zero is +0.0.
+    """
+
+    name: ClassVar[str] = "cum_max"
+
+    @property
+    def aggregate(self) -> MergeableAggregate:
+        """The aggregate ``max``."""
+        return Max()
+
+    @property
+    def better(self) -> np.ufunc:
+        """The greater of two, element by element."""
+        return np.maximum
+
+
+@register
+@dataclass(frozen=True)
+class CumCount(Cumulative):
+    """How many values that are not missing there are up to each row, of the same key; int64.
+
+    It takes every type, and is never missing: a row without a value repeats the number before it.
+    """
+
+    name: ClassVar[str] = "cum_count"
+
+    @property
+    def aggregate(self) -> MergeableAggregate:
+        """The aggregate ``count``."""
+        return Count()
+
+    def state_of_all(self, values: pa.Array) -> list[pa.Array]:
+        """Count the values."""
+        absent = missing_rows(values)
+        missing = 0 if absent is None else int(np.count_nonzero(absent))
+        return [arrow_array([len(values) - missing])]
+
+    def run(self, running: Running, kind: pa.DataType) -> pa.Array:
+        """Count what lies up to each row."""
+        counts = np.zeros(running.groups, np.int64)
+        counts[running.carried] = numpy_array(running.states[0])
+        return arrow_array(run_counts(len(running.values), running.present, running.codes, counts))
