@@ -8,6 +8,7 @@ allows it. Anything in :mod:`tessel.clauses` may use them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
+from tessel.expression import types
+from tessel.expression.types import Family
 
 BoolArray = NDArray[np.bool_]
 
@@ -28,17 +31,10 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     float32, and decimals of 32 and 64 bits become decimal128 of the same precision and scale.
     Every other type is itself.
     """
-    if pa.types.is_dictionary(data_type):
-        return plain_type(data_type.value_type)
-    if pa.types.is_string_view(data_type):
-        return pa.string()
-    if pa.types.is_binary_view(data_type):
-        return pa.binary()
-    if pa.types.is_float16(data_type):
-        return pa.float32()
-    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
-        return pa.decimal128(data_type.precision, data_type.scale)
-    return data_type
+    kind = types.plain_type(data_type)
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -100,6 +96,26 @@ def integers(array: pa.Array) -> NDArray[Any]:
     return raw_values(array, np.int32 if array.type.bit_width == 32 else np.int64)
 
 
+def doubles(array: pa.Array) -> NDArray[np.float64]:
+    """Return the floats of an array, of any width, as float64; rows that are null hold any."""
+    return raw_values(array, array.type.to_pandas_dtype()).astype(np.float64, copy=False)
+
+
+def of_integers(
+    numbers: NDArray[Any], kind: pa.DataType, mask: BoolArray | None = None
+) -> pa.Array:
+    """Return the values of a type that :func:`integers` takes, from the integers behind them.
+
+    Rows of the ``mask`` are null.
+    """
+    if pa.types.is_boolean(kind):
+        return arrow_array(numbers.astype(np.bool_), mask=mask)
+    if pa.types.is_integer(kind):
+        return arrow_array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind, mask=mask)
+    width = np.int32 if kind.bit_width == 32 else np.int64
+    return arrow_array(numbers.astype(width, copy=False), mask=mask).view(kind)
+
+
 def decimal_words(array: pa.Array) -> NDArray[np.int64]:
     """View the unscaled values of a decimal128 array.
 
@@ -124,38 +140,28 @@ def is_hashable(data_type: pa.DataType) -> bool:
     encoded and extension types cannot.
     """
     kind = plain_type(data_type)
-    return bool(
-        pa.types.is_null(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal128(kind)
-        or is_text_or_binary(kind)
-        or is_temporal(kind)
-    )
+    return pa.types.is_decimal128(kind) or is_of(kind, *NUMBERS, *TEXTS, *TIMES)
+
+
+NUMBERS = (Family.NULL, Family.BOOL, Family.INTEGER, Family.FLOAT)
+TEXTS = (Family.TEXT, Family.BINARY)
+TIMES = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
+
+
+@functools.lru_cache(maxsize=512)
+def is_of(kind: pa.DataType, *families: Family) -> bool:
+    """Return whether a plain type is of some families; one in another representation is of none."""
+    return types.plain_type(kind) == kind and types.family(kind) in families
 
 
 def is_text_or_binary(data_type: pa.DataType) -> bool:
     """Return whether a plain type is text or binary, of any offset width or of fixed size."""
-    types = pa.types
-    return bool(
-        types.is_string(data_type)
-        or types.is_large_string(data_type)
-        or types.is_binary(data_type)
-        or types.is_large_binary(data_type)
-        or types.is_fixed_size_binary(data_type)
-    )
+    return is_of(data_type, *TEXTS)
 
 
 def is_temporal(data_type: pa.DataType) -> bool:
     """Return whether a plain type is a date, time, timestamp or duration (not an interval)."""
-    types = pa.types
-    return bool(
-        types.is_timestamp(data_type)
-        or types.is_date(data_type)
-        or types.is_time(data_type)
-        or types.is_duration(data_type)
-    )
+    return is_of(data_type, *TIMES)
 
 
 def missing_rows(array: pa.Array) -> BoolArray | None:

@@ -12,20 +12,13 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.values import is_temporal, plain_type
+from tessel.clauses.values import NUMBERS, is_of, is_temporal, of_integers, plain_type
 
 
 def mean_type(value_type: pa.DataType) -> pa.DataType | None:
     """Return the type of a mean of such values, or None where there is no mean."""
     kind = plain_type(value_type)
-    types = pa.types
-    if (
-        types.is_floating(kind)
-        or types.is_integer(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal128(kind)
-        or types.is_null(kind)
-    ):
+    if is_of(kind, *NUMBERS) or pa.types.is_decimal128(kind):
         return pa.float64()
     return kind if is_temporal(kind) else None
 
@@ -62,6 +55,4 @@ class Mean(FromReductions):
         units = sums.rounded_integers(counts)
         if pa.types.is_date64(result_type):
             units = units * DAY_MS
-        if result_type.bit_width == 32:
-            units = units.astype(np.int32)
-        return arrow_array(units, mask=none).view(result_type)
+        return of_integers(units, result_type, none)

@@ -24,7 +24,15 @@ from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.along_rows.key_order import KeyOrder, key_fields, keyed_carries, keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
-from tessel.clauses.values import BoolArray, integers, missing_rows, plain, plain_type, raw_values
+from tessel.clauses.values import (
+    BoolArray,
+    doubles,
+    integers,
+    missing_rows,
+    plain,
+    plain_type,
+    raw_values,
+)
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.kernels.running_rows import (
@@ -296,8 +304,7 @@ def _integers(running: Running, kind: pa.DataType) -> Integers | None:
 
 
 def _doubles(running: Running) -> NDArray[np.float64] | None:
-    kind = running.values.type
-    values = raw_values(running.values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
+    values = doubles(running.values)
     found = exponent_range(values, running.present)
     if found is None:
         return None

@@ -25,7 +25,7 @@ from tessel.clauses.aggregates.mean import Mean
 from tessel.clauses.aggregates.selective import First, Last, Max, Min
 from tessel.clauses.aggregates.spread import Sem, Spread
 from tessel.clauses.aggregates.sum import Sum
-from tessel.clauses.values import integers, missing_rows, plain, raw_values
+from tessel.clauses.values import doubles, integers, missing_rows, plain
 from tessel.kernels.window_rows import (
     short_window_sums,
     window_best,
@@ -189,8 +189,7 @@ def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np
     """Return sums or means as floats, where two integers or one hold every sum; None elsewhere."""
     kind = values.type
     if pa.types.is_floating(kind):
-        doubles = raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
-        return short_window_sums(doubles, windows.starts, windows.stops, mean=mean)
+        return short_window_sums(doubles(values), windows.starts, windows.stops, mean=mean)
     is_number = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     if not is_number and (mean or not pa.types.is_duration(kind)):
         return None
@@ -205,7 +204,7 @@ def _as_doubles(values: pa.Array) -> NDArray[np.float64] | None:
     """Return numbers that doubles hold as such; None for others."""
     kind = values.type
     if pa.types.is_floating(kind):
-        return raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
+        return doubles(values)
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         return None
     numbers = integers(values)
@@ -231,11 +230,11 @@ def _quick_spread(
     aggregate: Spread, values: pa.Array, windows: Windows
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
     """Return spreads of numbers and where they are certain; None where few would be."""
-    doubles = _as_doubles(values)
-    if doubles is None:
+    numbers = _as_doubles(values)
+    if numbers is None:
         return None
     found = window_spreads(
-        doubles,
+        numbers,
         windows.starts,
         windows.stops,
         ddof=aggregate.ddof,

@@ -43,11 +43,11 @@ from numpy.typing import NDArray
 from tessel.arrays import numpy_array
 from tessel.clauses.values import (
     decimal_words,
+    doubles,
     integers,
     is_text_or_binary,
     missing_rows,
     normalised,
-    raw_values,
 )
 from tessel.errors import InvalidInputError
 from tessel.expression.text_bytes import byte_offsets
@@ -140,8 +140,7 @@ def _hash_plain(array: pa.Array) -> Hashes:
     if pa.types.is_null(kind):
         return np.full(len(array), MISSING_HASH, np.uint64)
     if pa.types.is_floating(kind):
-        doubles = raw_values(array, kind.to_pandas_dtype()).astype(np.float64)
-        return _mix(doubles.view(np.uint64))
+        return _mix(doubles(array).view(np.uint64))
     if pa.types.is_decimal(kind):
         words = decimal_words(array).view(np.uint64)
         return _mix(_mix(words[:, 1]) + words[:, 0])

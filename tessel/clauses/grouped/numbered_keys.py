@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.numbering import WIDEST, numbered_range
-from tessel.clauses.values import integers, is_temporal, raw_values
+from tessel.clauses.values import integers, is_temporal, of_integers, raw_values
 from tessel.lazy import dataclass
 
 Integers = NDArray[np.int64]
@@ -66,13 +66,7 @@ class NumberedKey:
         mask = None if self.missing is None else numbers == self.missing
         if self.entries is not None:
             return self.entries.take(arrow_array(numbers, mask=mask))
-        integers = numbers + self.least
-        if pa.types.is_boolean(self.type):
-            return arrow_array(integers.astype(np.bool_), mask=mask)
-        if is_temporal(self.type):
-            width = np.int32 if self.type.bit_width == 32 else np.int64
-            return arrow_array(integers.astype(width), mask=mask).view(self.type)
-        return arrow_array(integers, self.type, mask=mask)
+        return of_integers(numbers + self.least, self.type, mask)
 
 
 _Numbered = tuple[Sequence[NumberedKey], Integers]

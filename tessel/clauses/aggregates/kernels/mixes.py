@@ -12,17 +12,25 @@ ACM TOMS 17, 1991).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.values import integers, is_temporal, raw_values
+from tessel.clauses.values import doubles, integers, is_temporal, of_integers
+from tessel.kernels import error_free
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Pair = tuple[Floats, Floats]
+
+# The sources of these kernels run on arrays as they run on numbers.
+two_sum: Callable[[Any, Any], Pair] = error_free.two_sum
+two_product: Callable[[Any, Any], Pair] = error_free.two_product
 
 # Whole numbers up to this are doubles.
 _EXACT = 1 << 53
@@ -31,7 +39,6 @@ _ROOM = 1 << 62
 _LEAST, _GREATEST = 2.0**-800, 2.0**800
 # Each step on pairs adds an error of some 2**-103 of the value; this is enough for twenty.
 _ERROR = 2.0**-97
-_SPLITTER = 2.0**27 + 1
 
 
 def means_of_two(low: pa.Array, high: pa.Array) -> pa.Array | None:
@@ -43,14 +50,14 @@ def means_of_two(low: pa.Array, high: pa.Array) -> pa.Array | None:
         Plain, nothing missing, of one type.
     """
     if pa.types.is_floating(low.type):
-        return _float_means(_doubles(low), _doubles(high))
+        return _float_means(doubles(low), doubles(high))
     pair = _whole(low, high)
     if pair is None:
         return None
     total = pair[0] + pair[1]
     if is_temporal(low.type):
         half = total >> 1
-        return _units(half + (total & 1 & half), low.type)  # halfway to the even one
+        return of_integers(half + (total & 1 & half), low.type)  # halfway to the even one
     return arrow_array(total / 2) if _within(total, _EXACT) else None
 
 
@@ -71,7 +78,7 @@ def mixes(
     if is_temporal(low.type):
         return _whole_mixes(low, high, shares, parts)
     if pa.types.is_floating(low.type):
-        values = _doubles(low), _doubles(high)
+        values = doubles(low), doubles(high)
     else:
         pair = _whole(low, high)
         if pair is None or not (_within(pair[0], _EXACT) and _within(pair[1], _EXACT)):
@@ -103,11 +110,11 @@ def _float_mixes(
         usual &= ((sizes > _LEAST) & (sizes < _GREATEST)) | (sizes == 0)
     low, high = np.where(usual, low, 0.0), np.where(usual, high, 0.0)
     (first, first_rest), (second, second_rest) = (
-        _product(low, parts - shares),
-        _product(high, shares),
+        two_product(low, parts - shares),
+        two_product(high, shares),
     )
-    total, rest = _two_sum(first, second)
-    value, rest = _over(_two_sum(total, rest + (first_rest + second_rest)), parts)
+    total, rest = two_sum(first, second)
+    value, rest = _over(two_sum(total, rest + (first_rest + second_rest)), parts)
     # The two may cancel: the error goes by their sizes.
     error = (np.abs(first) + np.abs(second)) / parts * _ERROR
     down, up = value + (rest - error), value + (rest + error)
@@ -129,11 +136,7 @@ def _whole_mixes(
     steps, left = np.divmod(apart * shares, parts)
     units = least + steps
     units += (2 * left > parts) | ((2 * left == parts) & (units & 1 == 1))
-    return _units(units, low.type), np.ones(len(units), np.bool_)
-
-
-def _doubles(values: pa.Array) -> Floats:
-    return raw_values(values, values.type.to_pandas_dtype()).astype(np.float64)
+    return of_integers(units, low.type), np.ones(len(units), np.bool_)
 
 
 def _whole(low: pa.Array, high: pa.Array) -> tuple[Integers, Integers] | None:
@@ -152,37 +155,8 @@ def _within(numbers: Integers, bound: int) -> bool:
     return -bound <= int(numbers.min(initial=0)) and int(numbers.max(initial=0)) <= bound
 
 
-def _units(units: Integers, kind: pa.DataType) -> pa.Array:
-    width = np.int32 if kind.bit_width == 32 else np.int64
-    return arrow_array(units.astype(width)).view(kind)
-
-
-def _two_sum(left: Floats, right: Floats) -> Pair:
-    """Return a rounded sum and what rounding took from it (Knuth)."""
-    total = left + right
-    share = total - left
-    return total, (left - (total - share)) + (right - share)
-
-
-def _product(left: Floats, right: Floats) -> Pair:
-    """Return a rounded product and what rounding took from it (Veltkamp, Dekker)."""
-    product = left * right
-    (left_high, left_low), (right_high, right_low) = _halves(left), _halves(right)
-    error = left_high * right_high - product
-    error += left_high * right_low
-    error += left_low * right_high
-    error += left_low * right_low
-    return product, error
-
-
-def _halves(values: Floats) -> Pair:
-    scaled = values * _SPLITTER
-    high = scaled - (scaled - values)
-    return high, values - high
-
-
 def _over(pair: Pair, divisors: Floats) -> Pair:
     """Return the quotient of pairs and doubles."""
     quotient = pair[0] / divisors
-    product, error = _product(quotient, divisors)
-    return _two_sum(quotient, ((pair[0] - product) - error + pair[1]) / divisors)
+    product, error = two_product(quotient, divisors)
+    return two_sum(quotient, ((pair[0] - product) - error + pair[1]) / divisors)

@@ -14,6 +14,7 @@ from tessel.clauses.values import (
     integers,
     is_temporal,
     missing_rows,
+    of_integers,
     ranks,
     raw_values,
 )
@@ -50,7 +51,8 @@ class OrderedNumbers:
             numbers = raw_values(values, kind.to_pandas_dtype()) + kind.to_pandas_dtype()(0)
             absent = missing_rows(values)
             return cls(numbers if absent is None else np.where(absent, 0, numbers), kind)
-        if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        types = pa.types
+        if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind):
             return cls(integers(values), kind)
         if is_temporal(kind):
             return cls(integers(values), kind)
@@ -83,7 +85,6 @@ class OrderedNumbers:
         if self.ordered is not None:
             places = numbers if missing is None else np.where(missing, 0, numbers)
             return self.ordered.take(arrow_array(places, mask=missing))
-        found = arrow_array(numbers, mask=missing)
-        if pa.types.is_boolean(self.kind) or pa.types.is_floating(self.kind):
-            return found.cast(self.kind)
-        return found.view(self.kind)
+        if pa.types.is_floating(self.kind):
+            return arrow_array(numbers, mask=missing).cast(self.kind)
+        return of_integers(numbers, self.kind, missing)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.values import decimal_words, integers, plain, raw_values
+from tessel.clauses.values import decimal_words, doubles, integers, plain
 from tessel.kernels.exact_sums import ExactSums
 
 # date64 counts milliseconds, but only whole days are dates: its days are summed.
@@ -42,7 +42,7 @@ def sums_of(values: pa.Array, codes: Codes, groups: int) -> ExactSums:
     """
     kind = values.type
     if pa.types.is_floating(kind):
-        return ExactSums.of_doubles(_doubles(values), codes, groups)
+        return ExactSums.of_doubles(doubles(values), codes, groups)
     if pa.types.is_decimal(kind):
         return ExactSums.of_decimals(decimal_words(values), codes, groups)
     return ExactSums.of_integers(_whole(values), codes, groups)
@@ -54,10 +54,6 @@ def products_of(left: pa.Array, right: pa.Array, codes: Codes, groups: int) -> E
     return ExactSums.of_products(one, one if right is left else _factors(right), codes, groups)
 
 
-def _doubles(values: pa.Array) -> NDArray[np.float64]:
-    return raw_values(values, values.type.to_pandas_dtype()).astype(np.float64, copy=False)
-
-
 def _whole(values: pa.Array) -> NDArray[Any]:
     numbers = integers(values)
     return numbers // DAY_MS if pa.types.is_date64(values.type) else numbers
@@ -67,7 +63,7 @@ def _factors(values: pa.Array) -> list[NDArray[np.float64]]:
     """Return doubles that add up to the values, without rounding."""
     kind = values.type
     if pa.types.is_floating(kind):
-        return [_doubles(values)]
+        return [doubles(values)]
     if pa.types.is_decimal(kind):
         words = list(decimal_words(values).T)
     else:
@@ -77,8 +73,8 @@ def _factors(values: pa.Array) -> list[NDArray[np.float64]]:
         words = [numbers]
     unsigned = [word.view(np.uint64) for word in words[:-1]] + words[-1:]
     parts = [half for word in unsigned for half in (word & word.dtype.type(_LIMB), word >> 32)]
-    doubles = [np.ldexp(part.astype(np.float64), 32 * place) for place, part in enumerate(parts)]
-    return [part for part in doubles if part.any()] or doubles[:1]
+    halves = [np.ldexp(part.astype(np.float64), 32 * place) for place, part in enumerate(parts)]
+    return [part for part in halves if part.any()] or halves[:1]
 
 
 # --- states ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.values import integers, is_temporal, raw_values
+from tessel.clauses.values import NUMBERS, TIMES, doubles, integers, is_of, of_integers
 from tessel.lazy import dataclass
 from tessel.store.encodings.values import expected_distinct
 
@@ -137,14 +137,7 @@ class ValueRuns:
 
 def has_integers(kind: pa.DataType) -> bool:
     """Return whether values of a plain type have integers of 64 bits in their order."""
-    types = pa.types
-    return bool(
-        types.is_floating(kind)
-        or types.is_integer(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-        or is_temporal(kind)
-    )
+    return is_of(kind, *NUMBERS, *TIMES)
 
 
 def ordered_integers(values: pa.Array) -> Integers:
@@ -156,8 +149,8 @@ def ordered_integers(values: pa.Array) -> Integers:
         Plain, nothing missing, of a type that has integers.
     """
     if pa.types.is_floating(values.type):
-        raw = raw_values(values, values.type.to_pandas_dtype()).astype(np.float64, copy=False)
-        return ordered_bits((raw + 0.0).view(np.int64))  # adding zero makes one of both zeros
+        # Adding zero makes one of both zeros.
+        return ordered_bits((doubles(values) + 0.0).view(np.int64))
     found = integers(values)
     if found.dtype == np.uint64:
         return found.view(np.int64) ^ _SIGN
@@ -193,14 +186,7 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
     if pa.types.is_floating(kind):
         found = ordered_bits(integers_of_decimals(numbers, places)).view(np.float64)
         return arrow_array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
-    if pa.types.is_boolean(kind):
-        return arrow_array(numbers.astype(np.bool_))
-    if pa.types.is_uint64(kind):
-        return arrow_array((numbers ^ _SIGN).view(np.uint64))
-    if pa.types.is_integer(kind):
-        return arrow_array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind)
-    width = np.int32 if kind.bit_width == 32 else np.int64
-    return arrow_array(numbers.astype(width, copy=False)).view(kind)
+    return of_integers((numbers ^ _SIGN) if pa.types.is_uint64(kind) else numbers, kind)
 
 
 def few_cells(cells: int, rows: int) -> bool:
