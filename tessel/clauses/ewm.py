@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Set
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
-from tessel.cached import cached
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.aggregates.mean import Mean, mean_type
 from tessel.clauses.aggregates.spread import Std, Var
 from tessel.clauses.along_rows.carried_lists import list_bounds, list_values, lists
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
     Codes,
-    key_columns,
     key_fields,
     keyed_carries,
     keyed_rows,
 )
-from tessel.clauses.along_rows.ordered import check_keys, check_names
-from tessel.clauses.base import Carry, ClauseInfo
+from tessel.clauses.along_rows.ordered import AroundRows, check_keys, check_names
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.index_values import index_integers
 from tessel.clauses.registry import register
-from tessel.clauses.results import AggregatingClause, NamedAggregate
+from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
@@ -40,7 +35,7 @@ from tessel.lazy import dataclass
 
 @register
 @dataclass(frozen=True)
-class Ewm(AggregatingClause):
+class Ewm(AroundRows):
     """Exponentially weighted aggregates of the rows up to each one, of the same key.
 
     Attributes
@@ -119,16 +114,9 @@ class Ewm(AggregatingClause):
         self.check_results([])
 
     @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out, order and count kept."""
-        return ClauseInfo(
-            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
-            adds=self.output_names,
-            uses_index=self.halflife is not None,
-            keeps_count=True,
-            carries=Carry.BEFORE,
-            coded=frozenset(self.by),
-        )
+    def uses_index(self) -> bool:
+        """Whether weights fade with time."""
+        return self.halflife is not None
 
     def _check_halflife(self, halflife: str) -> None:
         if not isinstance(halflife, str):
@@ -142,10 +130,6 @@ class Ewm(AggregatingClause):
                 f"ewm: time passes over rows without a value, too (halflife={halflife!r})",
                 hint="leave ignore_missing out, or drop the rows by filter first",
             )
-
-    @cached
-    def _columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each.column or "" for each in self.aggregates))
 
     def _fading(self, schema: TableSchema) -> Fading:
         spreads = any(not isinstance(each.aggregate, Mean) for each in self.aggregates)
@@ -184,22 +168,12 @@ class Ewm(AggregatingClause):
             raise aggregate.aggregate.refuse(aggregate.column, kind, "ewm takes numbers")
         return pa.float64()
 
-    def narrowed(self, needed: Set[str]) -> Self | None:
-        """Return the clause with the needed results alone; None without any."""
-        kept = tuple(each for each in self.aggregates if each.output in needed)
-        return dataclasses.replace(self, aggregates=kept) if kept else None
-
     # --- what is carried --------------------------------------------------------------------------
-
-    @property
-    def carry_keys(self) -> tuple[str, ...]:
-        """Return the columns of the carry that hold the keys."""
-        return key_columns(self.by)
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return keys, and lists: of the values of rows, or of the state after all of them."""
         fields = key_fields([input_schema.type_of(name) for name in self.by])
-        for at in range(len(self._columns)):
+        for at in range(len(self.inputs)):
             fields.append(pa.field(f"value_{at}", pa.large_list(pa.float64())))
         if self.halflife is not None:
             fields.append(pa.field("time", pa.large_list(pa.int64())))
@@ -208,7 +182,7 @@ class Ewm(AggregatingClause):
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the rows of a unit: no less tells what becomes of an unknown state."""
         keyed = keyed_rows(unit, self.by)
-        columns = [_floats(unit.column(name)) for name in self._columns]
+        columns = [_floats(unit.column(name)) for name in self.inputs]
         if self.halflife is not None:
             columns.append(index_integers(unit))
         values = [arrow_array(keyed.order.arranged(each)) for each in columns]
@@ -230,16 +204,7 @@ class Ewm(AggregatingClause):
             held += lists(width, [arrow_array(found[0][2])])
         return pa.table([*keyed.keys, *held], schema=earlier.schema)
 
-    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
-        """Return True: nothing is carried from after."""
-        return True
-
     # --- computing --------------------------------------------------------------------------------
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Compute the results of a unit that is everything."""
-        nothing = empty_table(self.carry_schema(unit.schema))
-        return self.process_between(unit, nothing, nothing)
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
@@ -253,12 +218,12 @@ class Ewm(AggregatingClause):
         owners = np.arange(keyed.groups)
         run = _Run(self._fading(unit.schema), before, earlier, groups, owners, starts, times)
         results: list[np.ndarray] = []
-        for at, name in enumerate(self._columns):
+        for at, name in enumerate(self.inputs):
             moments, _, _ = run.fade(at, order.arranged(_floats(unit.column(name))), results=True)
             results.append(np.stack([order.restored(line) for line in moments]))
         made: dict[str, pa.Array] = {}
         for each in self.aggregates:
-            found = results[self._columns.index(each.column or "")]
+            found = results[self.inputs.index(each.column or "")]
             made[each.output] = self._result(each, found)
         return unit.with_columns(made)
 

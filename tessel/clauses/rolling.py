@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Set
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import empty_table
-from tessel.cached import cached
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
-from tessel.clauses.along_rows.key_order import key_columns
 from tessel.clauses.along_rows.neighbours import Reach, TimeReach
-from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
+from tessel.clauses.along_rows.ordered import AroundRows, check_keys, check_names, check_reach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
-from tessel.clauses.base import ClauseInfo
+from tessel.clauses.base import Carry
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.registry import register
-from tessel.clauses.results import AggregatingClause, NamedAggregate
+from tessel.clauses.results import NamedAggregate
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
@@ -34,7 +29,7 @@ Closed = Literal["right", "left", "both", "neither"]
 
 @register
 @dataclass(frozen=True)
-class Rolling(AggregatingClause):
+class Rolling(AroundRows):
     """Aggregates of the rows around each row, of the same key, as columns beside it.
 
     Attributes
@@ -99,23 +94,14 @@ class Rolling(AggregatingClause):
         self.check_results([])
 
     @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out, order and count kept."""
-        reach: Reach | TimeReach = (
-            self._row_reach if isinstance(self.window, int) else self._time_reach(1)
-        )
-        return ClauseInfo(
-            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
-            adds=self.output_names,
-            uses_index=isinstance(self.window, str),
-            keeps_count=True,
-            carries=reach.carries,
-            coded=frozenset(self.by),
-        )
+    def uses_index(self) -> bool:
+        """Whether windows are of time."""
+        return isinstance(self.window, str)
 
-    @cached
-    def _columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for each in self.aggregates for name in each.inputs))
+    @property
+    def carries(self) -> Carry | None:
+        """From which side rows of other units matter."""
+        return (self._row_reach if isinstance(self.window, int) else self._time_reach(1)).carries
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the results added or replaced."""
@@ -126,17 +112,7 @@ class Rolling(AggregatingClause):
         fields = self.output_fields(input_schema)
         return input_schema.with_columns({field.name: field.type for field in fields})
 
-    def narrowed(self, needed: Set[str]) -> Self | None:
-        """Return the clause with the needed results alone; None without any."""
-        kept = tuple(each for each in self.aggregates if each.output in needed)
-        return dataclasses.replace(self, aggregates=kept) if kept else None
-
     # --- what is carried --------------------------------------------------------------------------
-
-    @property
-    def carry_keys(self) -> tuple[str, ...]:
-        """Return the columns of the carry that hold the keys."""
-        return key_columns(self.by)
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return keys, times where windows are of time, and the columns that are read."""
@@ -165,20 +141,15 @@ class Rolling(AggregatingClause):
     @property
     def _row_reach(self) -> Reach:
         first, last = self._row_offsets
-        return Reach(self._columns, self.by, max(-first, 0), max(last - 1, 0))
+        return Reach(self.inputs, self.by, max(-first, 0), max(last - 1, 0))
 
     def _time_reach(self, length: int) -> TimeReach:
         if self.center:
-            return TimeReach(self._columns, self.by, length // 2, length // 2)
+            return TimeReach(self.inputs, self.by, length // 2, length // 2)
         ahead = 0 if self.closed in ("right", "both") else None
-        return TimeReach(self._columns, self.by, length, ahead)
+        return TimeReach(self.inputs, self.by, length, ahead)
 
     # --- computing --------------------------------------------------------------------------------
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Compute the windows of a unit that is everything."""
-        nothing = empty_table(self.carry_schema(unit.schema))
-        return self.process_between(unit, nothing, nothing)
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
@@ -196,7 +167,7 @@ class Rolling(AggregatingClause):
             name: around.keys.arranged(
                 around.column(before.column(at), unit.column(name), after.column(at))
             )
-            for at, name in enumerate(self._columns, start=len(self.by))
+            for at, name in enumerate(self.inputs, start=len(self.by))
         }
         made: dict[str, pa.Array] = {}
         for each in self.aggregates:

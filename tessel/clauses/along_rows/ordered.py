@@ -14,9 +14,11 @@ from typing import Self
 import pyarrow as pa
 
 from tessel.arrays import empty_table
+from tessel.cached import cached
 from tessel.clauses.along_rows.key_order import key_columns
 from tessel.clauses.base import Carry, Clause, ClauseInfo
 from tessel.clauses.grouped.grouping import check_key_type
+from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated, shown
 from tessel.expression.schema import TableSchema
@@ -25,8 +27,80 @@ from tessel.lazy import dataclass
 _MOST_ROWS = 2**62
 
 
+class CarryingClause(Clause):
+    """A clause over row slices to whose rows something is carried of other rows of their key.
+
+    Attributes
+    ----------
+    by
+        Keys: only rows of equal keys are around one another. A missing key is a key like others.
+    """
+
+    by: tuple[str, ...]
+
+    @property
+    def carries(self) -> Carry | None:
+        """From which side rows of other units matter."""
+        return Carry.BEFORE
+
+    @property
+    def carry_keys(self) -> tuple[str, ...]:
+        """Return the columns of the carry that hold the keys."""
+        return key_columns(self.by)
+
+    @abstractmethod
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the columns of a carry."""
+
+    @abstractmethod
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Compute a unit between others."""
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Compute a unit that is everything."""
+        nothing = empty_table(self.carry_schema(unit.schema))
+        return self.process_between(unit, nothing, nothing)
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Return True: nothing is carried from after, unless a clause says otherwise."""
+        return True
+
+
+class AroundRows(AggregatingClause, CarryingClause):
+    """A clause that adds aggregates of the rows around each row."""
+
+    @property
+    @abstractmethod
+    def uses_index(self) -> bool:
+        """Whether what lies around a row is measured on the time index."""
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        return ClauseInfo(
+            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
+            adds=self.output_names,
+            uses_index=self.uses_index,
+            keeps_count=True,
+            carries=self.carries,
+            coded=frozenset(self.by),
+        )
+
+    @cached
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that are read, each once."""
+        return tuple(dict.fromkeys(name for each in self.aggregates for name in each.inputs))
+
+    def narrowed(self, needed: Set[str]) -> Self | None:
+        """Return the clause with the needed results alone; None without any."""
+        kept = tuple(each for each in self.aggregates if each.output in needed)
+        return dataclasses.replace(self, aggregates=kept) if kept else None  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class OrderedColumns(Clause):
+class OrderedColumns(CarryingClause):
     """A clause that makes columns of columns, each row's value of the rows around it.
 
     Attributes
@@ -43,11 +117,6 @@ class OrderedColumns(Clause):
     def __post_init__(self) -> None:
         check_pairs(self.name, self.columns)
         check_names(self.name, self.by)
-
-    @property
-    def carries(self) -> Carry | None:
-        """From which side rows of other units matter."""
-        return Carry.BEFORE
 
     @property
     def structure(self) -> ClauseInfo:
@@ -84,30 +153,6 @@ class OrderedColumns(Clause):
         """Return the clause with the needed results alone; None without any."""
         columns = tuple(pair for pair in self.columns if pair[0] in needed)
         return dataclasses.replace(self, columns=columns) if columns else None
-
-    @property
-    def carry_keys(self) -> tuple[str, ...]:
-        """Return the columns of the carry that hold the keys."""
-        return key_columns(self.by)
-
-    @abstractmethod
-    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
-        """Return the columns of a carry."""
-
-    @abstractmethod
-    def process_between(
-        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
-    ) -> ProcessingUnit:
-        """Compute the columns of a unit between others."""
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Compute the columns of a unit that is everything."""
-        nothing = empty_table(self.carry_schema(unit.schema))
-        return self.process_between(unit, nothing, nothing)
-
-    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
-        """Return True: nothing is carried from after, unless a clause says otherwise."""
-        return True
 
 
 def check_pairs(clause: str, columns: Sequence[tuple[str, str]]) -> None:
