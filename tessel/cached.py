@@ -1,4 +1,4 @@
-"""What objects remember: properties that are computed once, copies with the same, their protocols.
+"""What objects remember: properties that are computed once, and copies with the same.
 
 Every part may use it. ``functools.cached_property`` of Python 3.11 holds one lock for all objects
 of a class while it computes: threads wait for one another, and a child that is forked at that
@@ -8,9 +8,9 @@ moment by another thread waits for ever.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeGuard, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
-__all__ = ["cached", "copied", "satisfies"]
+__all__ = ["cached", "copied"]
 
 Value = TypeVar("Value")
 
@@ -51,11 +51,3 @@ def copied(value: Value) -> Value:
     found = object.__new__(type(value))
     found.__dict__.update(value.__dict__)
     return found
-
-
-def satisfies(value: object, protocol: Callable[..., Value]) -> TypeGuard[Value]:
-    """Return whether the class of an object has the methods of a protocol, by the memo of ABCs.
-
-    ``isinstance`` of Python 3.11 lists the methods of the protocol each time.
-    """
-    return issubclass(type(value), protocol)  # type: ignore[arg-type]

@@ -6,11 +6,10 @@ import copy
 import dataclasses
 import pickle
 import threading
-from typing import Protocol, runtime_checkable
 
 import pytest
 
-from tessel.cached import cached, copied, satisfies
+from tessel.cached import cached, copied
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,14 +137,3 @@ def test_a_copy_has_what_was_computed_and_goes_its_own_way():
     assert other.area is one.area
     other.__dict__["side"] = 3
     assert one.side == 2
-
-
-def test_a_protocol_is_satisfied_by_methods_whoever_wrote_the_class():
-    class Closing(Protocol):
-        def close(self) -> None: ...
-
-    class Door:
-        def close(self) -> None: ...
-
-    for value, expected in ((Door(), True), (Square(2), False)):
-        assert satisfies(value, runtime_checkable(Closing)) is expected

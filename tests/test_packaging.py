@@ -90,7 +90,8 @@ def _only_tells_a_type(asked: ast.expr) -> bool:
         asked = asked.operand
         return isinstance(asked, ast.Call) and _only_tells_a_type(asked)
     if isinstance(asked, ast.Call):
-        return isinstance(asked.func, ast.Name) and asked.func.id in ("isinstance", "satisfies")
+        telling = ("isinstance", "has_capability")
+        return isinstance(asked.func, ast.Name) and asked.func.id in telling
     if isinstance(asked, ast.Compare):
         names = [
             node.func.id if isinstance(node.func, ast.Name) else ""

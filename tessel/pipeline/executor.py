@@ -16,10 +16,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.cached import satisfies
 from tessel.cancelling import add_progress, current_flag
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves
+from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, has_capability
 from tessel.clauses.positional import Positional
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.spill.workspace import Workspace
@@ -222,9 +221,9 @@ class _Run:
         first, *rest = plan.stages
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._scan(plan.inputs[0], first, symbol)
-        elif satisfies(first.clauses[0], Broadcasts):
+        elif has_capability(first.clauses[0], Broadcasts):
             return self._broadcast(plan)
-        elif satisfies(first.clauses[0], Interleaves):
+        elif has_capability(first.clauses[0], Interleaves):
             units = interleave_units(first, self._inputs(plan))
         else:
             units = self._next_stage(first, self._renumbered(plan))
@@ -309,7 +308,7 @@ class _Run:
     def _one_by_one(
         self, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
-        if stage.clauses and satisfies(stage.clauses[0], Expands):
+        if stage.clauses and has_capability(stage.clauses[0], Expands):
             return self._in_parts(stage, before)
 
         def task(unit: ProcessingUnit) -> Task[ProcessingUnit]:
@@ -399,7 +398,7 @@ class _Run:
                 return Task(run, barrier.hand_over(group))
 
             numbered = enumerate(groups)
-            if satisfies(clause, Expands):
+            if has_capability(clause, Expands):
                 tasks = itertools.starmap(counted, numbered)
                 yield from self._buckets_in_parts(self._pool.map(tasks))
             else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ def sink_of(clauses: Sequence[Clause], is_sink: Callable[[Clause], bool]) -> int
 
 def joins_slices(clause: Clause) -> bool:
     """Return whether a clause reduces many row slices to hardly more than one."""
-    return has_capability(clause, Joins, "joins") and cast(Joins, clause).joins()
+    return has_capability(clause, Joins, "joins") and clause.joins()
 
 
 def packs_of(

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.arrays import empty_table
-from tessel.cached import satisfies
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import (
@@ -24,6 +23,7 @@ from tessel.clauses.capabilities import (
     Filters,
     Interleaves,
     Joins,
+    has_capability,
     opens_filter,
 )
 from tessel.clauses.units.bound_unit import BoundUnit, is_bound
@@ -183,7 +183,7 @@ def carrying_clause(stage: Stage) -> Carries:
         When it lacks the methods for it.
     """
     clause = stage.clauses[0]
-    if not satisfies(clause, Carries):
+    if not has_capability(clause, Carries):
         raise PlanError(
             f"clause {clause.name!r} declares carries={stage.carries!s}, without the methods",
             hint="implement carry_schema, summary, combine, suffices and process_between",
@@ -344,7 +344,7 @@ def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
 
     def bound(clause: Clause) -> Clause:
         joining: object = clause
-        if not satisfies(joining, Broadcasts):
+        if not has_capability(joining, Broadcasts):
             return clause
         return _named_errors(clause, joining.bound, others)
 
@@ -357,7 +357,7 @@ def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int
     Beside each stand the estimated bytes of what it makes.
     """
     clause = stage.clauses[0]
-    assert satisfies(clause, Expands)
+    assert has_capability(clause, Expands)
     parts = _named_errors(stage.clauses[0], clause.parts, unit, unit=unit)
     return [(Stage((part, *stage.clauses[1:]), stage.schemas), size) for part, size in parts]
 
@@ -422,7 +422,7 @@ def interleave_units(
 ) -> Iterator[ProcessingUnit]:
     """Run a stage whose first clause takes several streams; as in `run_clauses`."""
     clause = stage.clauses[0]
-    assert satisfies(clause, Interleaves)
+    assert has_capability(clause, Interleaves)
     try:
         yield from _streamed(stage, clause.interleave(inputs))
     finally:
