@@ -16,7 +16,7 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, ShortClause, St
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
-from tessel.clauses.values import NUMBERS, is_hashable, is_of, is_text_or_binary, plain_type
+from tessel.clauses.values import NUMBERS, is_hashable, is_text_or_binary, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -88,7 +88,7 @@ class Describe(ShortClause):
             is_text_or_binary(kind) and not pa.types.is_string(kind)
         ):
             found |= {"min": find_aggregate("min"), "max": find_aggregate("max")}
-        if not pa.types.is_null(kind) and (is_of(kind, *NUMBERS) or pa.types.is_decimal128(kind)):
+        if not pa.types.is_null(kind) and (kind.id in NUMBERS or pa.types.is_decimal128(kind)):
             found |= {"mean": find_aggregate("mean"), "std": find_aggregate("std")}
             if self.quantiles:
                 found |= {name: find_aggregate("quantile", q=q) for name, q in _QUANTILES.items()}

@@ -8,7 +8,6 @@ allows it. Anything in :mod:`tessel.clauses` may use them.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.expression import types
-from tessel.expression.types import Family
 
 BoolArray = NDArray[np.bool_]
 
@@ -31,10 +28,17 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     float32, and decimals of 32 and 64 bits become decimal128 of the same precision and scale.
     Every other type is itself.
     """
-    kind = types.plain_type(data_type)
-    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
-        return pa.decimal128(kind.precision, kind.scale)
-    return kind
+    if pa.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    if pa.types.is_float16(data_type):
+        return pa.float32()
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return data_type
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -139,29 +143,35 @@ def is_hashable(data_type: pa.DataType) -> bool:
     and durations can, in any representation. Lists, structs, maps, unions, intervals, run-end
     encoded and extension types cannot.
     """
-    kind = plain_type(data_type)
-    return pa.types.is_decimal128(kind) or is_of(kind, *NUMBERS, *TEXTS, *TIMES)
+    return plain_type(data_type).id in _HASHABLE
 
 
-NUMBERS = (Family.NULL, Family.BOOL, Family.INTEGER, Family.FLOAT)
-TEXTS = (Family.TEXT, Family.BINARY)
-TIMES = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
+def _ids(*kinds: pa.DataType) -> frozenset[int]:
+    return frozenset(kind.id for kind in kinds)
 
 
-@functools.lru_cache(maxsize=512)
-def is_of(kind: pa.DataType, *families: Family) -> bool:
-    """Return whether a plain type is of some families; one in another representation is of none."""
-    return types.plain_type(kind) == kind and types.family(kind) in families
+NUMBERS = _ids(
+    *(pa.null(), pa.bool_(), pa.float16(), pa.float32(), pa.float64()),
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+)
+"""What plain types of numbers are called by Arrow; null and bool count as such."""
+TEXTS = _ids(pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1))
+TIMES = _ids(
+    *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("s")),
+    pa.duration("s"),
+)
+_HASHABLE = NUMBERS | TEXTS | TIMES | _ids(pa.decimal128(1))
 
 
 def is_text_or_binary(data_type: pa.DataType) -> bool:
     """Return whether a plain type is text or binary, of any offset width or of fixed size."""
-    return is_of(data_type, *TEXTS)
+    return data_type.id in TEXTS
 
 
 def is_temporal(data_type: pa.DataType) -> bool:
     """Return whether a plain type is a date, time, timestamp or duration (not an interval)."""
-    return is_of(data_type, *TIMES)
+    return data_type.id in TIMES
 
 
 def missing_rows(array: pa.Array) -> BoolArray | None:

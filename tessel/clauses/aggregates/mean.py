@@ -12,13 +12,13 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.values import NUMBERS, is_of, is_temporal, of_integers, plain_type
+from tessel.clauses.values import NUMBERS, is_temporal, of_integers, plain_type
 
 
 def mean_type(value_type: pa.DataType) -> pa.DataType | None:
     """Return the type of a mean of such values, or None where there is no mean."""
     kind = plain_type(value_type)
-    if is_of(kind, *NUMBERS) or pa.types.is_decimal128(kind):
+    if kind.id in NUMBERS or pa.types.is_decimal128(kind):
         return pa.float64()
     return kind if is_temporal(kind) else None
 
