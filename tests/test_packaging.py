@@ -172,3 +172,16 @@ def test_every_name_that_a_package_of_the_store_imports_on_first_use_is_there() 
                     assert getattr(package, name) is not None
                     found += 1
     assert found > 50
+
+
+def test_no_module_takes_a_private_name_of_another() -> None:
+    """Inner modules list no names: the underscore alone says which are for others (decision 85)."""
+    found = [
+        f"{path.name}: {node.module}.{each.name}"
+        for path in sorted(Path(tessel.__path__[0]).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tessel")
+        for each in node.names
+        if each.name.startswith("_") and not each.name.startswith("__")
+    ]
+    assert found == []
