@@ -123,6 +123,10 @@ class ProcessingUnit:
             return self.table
         return pa.concat_tables(strips)
 
+    def columns_as_read(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns of `table_as_read`; of a unit that is not read no others are read."""
+        return self.table_as_read.select(names)
+
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all rows of the unit; unknown names raise."""
         self.schema.require([name])

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 
-_START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
+_START, _WIDTH, _MASK, _BASE, _STEP = range(5)
 
 
 def load_rows(
     data: NDArray[np.uint8], facts: NDArray[np.int64], shift: int, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the integers of single rows of columns, and their decimal exponents.
+    """Return the integers of single rows of columns, and the pages that they lie in.
 
     Parameters
     ----------
@@ -30,22 +30,20 @@ def load_rows(
     Returns
     -------
     numpy.ndarray, numpy.ndarray
-        Modulo 2**64, and int64; both of shape ``(columns, len(rows))``.
+        Modulo 2**64, of shape ``(columns, len(rows))``; and the numbers of pages, ascending, int64.
     """
     found = np.empty((facts.shape[1], len(rows)), np.int64)
-    exponents = np.empty((facts.shape[1], len(rows)), np.int64)
-    load_integers(
-        data, np.ascontiguousarray(facts), shift, np.ascontiguousarray(rows), found, exponents
-    )
-    return found.view(np.uint64), exponents
+    met = np.zeros(facts.shape[2], np.uint8)
+    load_integers(data, np.ascontiguousarray(facts), shift, np.ascontiguousarray(rows), found, met)
+    return found.view(np.uint64), np.flatnonzero(met)
 
 
 @kernel(
     "data: u8[bytes], facts: i64[6, columns, pages], shift: i64, rows: i64[rows], "
-    "out: mut i64[columns, rows], exponents: mut i64[columns, rows]"
+    "out: mut i64[columns, rows], met: mut u8[pages]"
 )
-def load_integers(data: Any, facts: Any, shift: int, rows: Any, out: Any, exponents: Any) -> None:
-    """Write the integers of rows and their exponents: a line a column.
+def load_integers(data: Any, facts: Any, shift: int, rows: Any, out: Any, met: Any) -> None:
+    """Write the integers of rows, a line a column, and a 1 for each page that they lie in.
 
     Rows next to each other mostly lie in one page, whose numbers are looked up once.
     """
@@ -53,21 +51,20 @@ def load_integers(data: Any, facts: Any, shift: int, rows: Any, out: Any, expone
     end = np.uint64(len(words) - 1)
     within = (1 << shift) - 1
     for column in range(facts.shape[1]):
-        found, powers = out[column], exponents[column]
+        found = out[column]
         page = np.int64(-1)
-        start, width, mask, base, step, exponent = page, page, np.uint64(0), page, page, page
+        start, width, mask, base, step = page, page, np.uint64(0), page, page
         for at in range(len(rows)):
             row = rows[at]
             if row >> shift != page:
                 page = row >> shift
+                met[page] = 1
                 start, width = facts[_START, column, page], facts[_WIDTH, column, page]
                 mask = np.uint64(facts[_MASK, column, page])
                 base, step = facts[_BASE, column, page], facts[_STEP, column, page]
-                exponent = facts[_EXPONENT, column, page]
             inside = row & within
             bits = width * inside
             # What a file says is never trusted as a place.
             place = min(np.uint64(start + (bits >> 3)), end)
             word = words[place] >> np.uint64(bits & 7)
             found[at] = base + step * inside + np.int64(word & mask)
-            powers[at] = exponent

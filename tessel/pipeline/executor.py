@@ -248,9 +248,31 @@ class _Run:
         self._workspace.account.add(held)
         try:
             first, *rest = (bound_stage(stage, tables) for stage in plan.stages)
-            yield from self.stages(rest, self._one_by_one(first, units))
+            scanned = self._scanned_by(first, plan.inputs[0])
+            yield from self.stages(rest, scanned or self._one_by_one(first, units))
         finally:
             self._workspace.account.add(-held)
+
+    def _scanned_by(self, stage: Stage, part: SourcePlan | Plan) -> Iterator[ProcessingUnit] | None:
+        """Let a step that holds the other symbols probe in the scan of the first, or return None.
+
+        So units come to it before they are read, and of rows without a match its keys alone are.
+        Not from a store that is far, where that is one more round trip a unit.
+        """
+        assert isinstance(part, Plan)
+        (source, *others), (scan, *more) = part.inputs, part.stages
+        join, *following = stage.clauses
+        if others or more or not isinstance(source, SourcePlan) or satisfies(join, Expands):
+            return None
+        if scan.is_read_apart or scan.output is not Structure.ROW_SLICE:
+            return None
+        if source.view.source().is_far:
+            return None
+        probing = Stage((*scan.clauses, join), (*scan.schemas, stage.schemas[1]))
+        units = self._scan(source, probing, 0)
+        if not following:
+            return units
+        return self._one_by_one(Stage(tuple(following), stage.schemas[1:]), units)
 
     def _inputs(self, plan: Plan) -> list[Iterator[ProcessingUnit]]:
         """Return the units of each symbol; nothing runs before the first is asked for."""

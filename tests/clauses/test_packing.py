@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,13 +22,13 @@ def test_every_unit_is_in_one_pack(units: list[tuple[int, int]], workers: int, b
 
 
 def test_workers_end_at_about_the_same_time() -> None:
-    for units in (9, 10, 40, 333):
-        packs = packs_of(np.full(units, 1 << 20), np.zeros(units, np.int64), 2, 1 << 28)
+    for units, size in itertools.product((9, 10, 40, 333), (0, 1 << 24)):
+        packs = packs_of(np.full(units, 1 << 20), np.full(units, size), 2, 1 << 40)
         busy = [0, 0]
         for pack in packs:
             busy[busy.index(min(busy))] += len(pack)
         assert max(busy) - min(busy) <= 1
-        assert len(packs) <= 2 * 2 + 2 * int(np.log2(units))
+        assert len(packs) <= (2 * 2 + 2 * int(np.log2(units)) if size else 2)
         alone = packs_of(np.full(units, 1 << 20), np.zeros(units, np.int64), 1, 1 << 28)
         assert alone == [range(units)]
 

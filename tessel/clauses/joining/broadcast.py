@@ -24,11 +24,15 @@ from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, PartOfStep, UnboundStep
 from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
+from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
 _UNMATCHED_ROWS = 65_536
+
+_WIDE_ROW_BYTES = 64
+"""Held rows of more bytes make a unit grow by what has to be counted as alive."""
 
 
 @register
@@ -74,7 +78,10 @@ class BroadcastJoin(UnboundStep):
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what probes the held side."""
         (held,) = others
-        return _BoundJoin(self, held)
+        keys = self.shape.left_keys if self.held == "left" else self.shape.right_keys
+        table = KeyTable(keys(held))
+        grows = table.most > 1 or held.nbytes > _WIDE_ROW_BYTES * held.num_rows
+        return (_ExpandingJoin if grows else _BoundJoin)(self, held, table)
 
 
 class _BoundJoin(BoundStep):
@@ -82,14 +89,13 @@ class _BoundJoin(BoundStep):
 
     name = BroadcastJoin.name
 
-    def __init__(self, step: BroadcastJoin, held: pa.Table) -> None:
+    def __init__(self, step: BroadcastJoin, held: pa.Table, table: KeyTable) -> None:
         super().__init__(step)
         self._shape = shape = step.shape
+        self._table = table
         self._codes = frozenset(step.codes)
         self._holds_left = step.held == "left"
         self._schema = step.output_schema(shape.left)
-        keys = shape.left_keys if self._holds_left else shape.right_keys
-        self._table = KeyTable(keys(held))
         names = {name: name for name in shape.left.names} if self._holds_left else shape.right_names
         # One chunk a column: rows are taken from it again and again.
         columns = [
@@ -97,7 +103,6 @@ class _BoundJoin(BoundStep):
             for name, shown in names.items()
         ]
         self._held = pa.table(columns, names=list(names)).combine_chunks()
-        self._most = max(self._table.most, 1)
         self._row_bytes = held.nbytes // max(1, held.num_rows)
 
     @property
@@ -109,22 +114,14 @@ class _BoundJoin(BoundStep):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
         codes = self._found(unit)
+        kept = (codes < 0) if self._shape.how == "anti" else codes >= 0
         if not self._shape.adds_columns:
-            kept = (codes < 0) if self._shape.how == "anti" else codes >= 0
             return unit.replace(unit.filter(arrow_array(kept)).table)  # of the promised types
+        if is_bound(unit) and not self._shape.keeps_left:
+            # Late materialization: the other columns are read of the rows with a match alone.
+            unit, codes = unit.filter(arrow_array(kept)), codes[kept]
         matches = self._matches(codes)
         return self.made(unit, matches, 0, len(matches))
-
-    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
-        """Return the joins that make the output of a unit some rows at a time."""
-        width = max(1, unit.nbytes // max(1, unit.num_rows) + self._row_bytes)
-        rows = max(1, part_bytes() // width)
-        if not self._shape.adds_columns:
-            return [(self, unit.nbytes)]
-        if unit.num_rows * self._most <= rows:
-            return [(self, unit.num_rows * self._most * width)]
-        matches = self._matches(self._found(unit))
-        return _PartOfJoin.parts(self, matches, unit, width)
 
     def made(self, unit: ProcessingUnit, found: Matches, start: int, stop: int) -> ProcessingUnit:
         """Return rows ``[start, stop)`` of the output of a unit."""
@@ -143,11 +140,29 @@ class _BoundJoin(BoundStep):
 
     def _found(self, unit: ProcessingUnit) -> np.ndarray:
         """Return for each row of a unit the number of its key."""
-        keys = self._shape.right_keys if self._holds_left else self._shape.left_keys
-        return self._table.find(keys(unit.table_as_read))
+        shape, right = self._shape, self._holds_left
+        names = dict.fromkeys(pair[right] for pair in shape.on)
+        keys = shape.right_keys if right else shape.left_keys
+        return self._table.find(keys(unit.columns_as_read(list(names))))
 
     def _matches(self, codes: np.ndarray) -> Matches:
         return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)
+
+
+class _ExpandingJoin(_BoundJoin):
+    """One whose output may be much more than its unit: several matches a row, or wide rows."""
+
+    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
+        """Return the joins that make the output of a unit some rows at a time."""
+        width = max(1, unit.nbytes // max(1, unit.num_rows) + self._row_bytes)
+        rows = max(1, part_bytes() // width)
+        if not self._shape.adds_columns:
+            return [(self, unit.nbytes)]
+        most = unit.num_rows * self._table.most
+        if most <= rows:
+            return [(self, most * width)]
+        matches = self._matches(self._found(unit))
+        return _PartOfJoin.parts(self, matches, unit, width)
 
 
 class _PartOfJoin(PartOfStep):

@@ -146,6 +146,13 @@ class BoundUnit(ProcessingUnit):
         held = {batch.components for batch in self.batches}
         return held.pop() if len(held) == 1 else super().attached
 
+    def columns_as_read(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns; text is codes where all batches have it so."""
+        tables = self._values(names)
+        if tables is None or len({table.schema for table in tables}) > 1:
+            return super().columns_as_read(names)
+        return pa.concat_tables(tables)
+
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all rows of the unit; others are not read for it."""
         self.schema.require([name])

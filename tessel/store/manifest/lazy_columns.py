@@ -114,7 +114,9 @@ class LazyColumns:
 
     def table(self, selected: SelectedRange, names: Sequence[str]) -> pa.Table:
         """Return columns of the selected rows of a range; text may be dictionaries."""
-        self.gather(names, [selected], SPARSE)
+        numbers = [name for name in names if not pa.types.is_string(self.schema.type_of(name))]
+        self.gather(numbers, [selected], GATHERED)
+        self.gather(names, [selected], SPARSE)  # of more rows, text is read as codes
         for name in names:
             if name not in selected.columns:
                 selected.columns[name] = self._values(selected, name)

@@ -18,6 +18,7 @@ from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
 from tessel.kernels.load_rows import load_rows
 from tessel.kernels.program import Program
 from tessel.lazy import dataclass
+from tessel.store.segment.gather_table import GatherFact
 from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["OpenedBatch"]
@@ -82,11 +83,12 @@ def _values_at(
     """Return the integers of rows of a column, and the bits of the floats that they stand for."""
     facts = np.ascontiguousarray(blocks.facts[:, column : column + 1])
     facts.flags.writeable = False
-    words, exponents = load_rows(blocks.data, facts, blocks.shift, rows)
+    words, _ = load_rows(blocks.data, facts, blocks.shift, rows)
     integers = words[0].view(np.int64)
+    exponents = facts[GatherFact.EXPONENT, 0, rows >> blocks.shift]
     bits = np.empty(len(rows), np.int64)
-    for exponent in different(exponents[0]).tolist():
-        own = exponents[0] == exponent
+    for exponent in different(exponents).tolist():
+        own = exponents == exponent
         bits[own] = floats_of(integers[own], exponent).view(np.int64)
     if blocks.gaps is not None and blocks.gaps[Gap.EXCEPTIONS, column].any():
         pages, inside = rows >> blocks.shift, rows & ((1 << blocks.shift) - 1)

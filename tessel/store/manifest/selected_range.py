@@ -118,12 +118,11 @@ class SelectedRange:
         if left == 0:
             return None
         plain = np.asarray(numpy_array(fill_null(mask, False)))
-        selected = plain
-        if self.row_mask is not None:
-            selected = self.row_mask.copy()
-            selected[self.row_mask] = plain
         columns = {name: values.filter(mask) for name, values in self.columns.items()}
-        return SelectedRange(self.low, self.high, selected, columns, left)
+        if self.is_whole:
+            return SelectedRange(self.low, self.high, plain, columns, left)
+        offsets = self.places()[plain] - self.low
+        return SelectedRange(self.low, self.high, None, columns, left, offsets)
 
     def at(self, places: npt.NDArray[np.int64]) -> SelectedRange | None:
         """Select rows of a whole range of which no column was read.

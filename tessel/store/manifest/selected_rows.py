@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.cached import copied
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
@@ -168,18 +169,12 @@ class SelectedRows:
 
     def keep_where(self, mask: npt.NDArray[np.bool_]) -> None:
         """Keep the rows where a mask is true, which has a value for each selected row."""
-        left: list[SelectedRange] = []
+        found: list[SelectedRange | None] = []
         at = 0
         for selected in self._ranges:
-            flags = mask[at : at + selected.rows]
+            found.append(selected.only(arrow_array(mask[at : at + selected.rows])))
             at += selected.rows
-            if selected.row_mask is not None:
-                flags = selected.row_mask.copy()
-                flags[selected.row_mask] = mask[at - selected.rows : at]
-            count = int(np.count_nonzero(flags))
-            if count:
-                left.append(SelectedRange(selected.low, selected.high, flags, count=count))
-        self._ranges = left
+        self._ranges = [selected for selected in found if selected is not None]
 
     def cut_index(self, low: int | None, high: int | None) -> None:
         """Keep the rows whose index lies in ``[low, high)``; None is no bound.

@@ -21,7 +21,7 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers, native_dtype
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.scaled import POWERS
-from tessel.store.segment.gather_table import NOT_SCALED, GatherStack, GatherTable
+from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherStack, GatherTable
 from tessel.store.segment.pages import SegmentPages
 
 __all__ = ["SegmentRows", "gather_columns", "row_counts"]
@@ -139,10 +139,10 @@ def _gathered(
     results = [np.empty(len(rows), _dtype(table)) for table in tables[0]]
     for low in range(0, len(rows), _ROWS_AT_ONCE):
         high = min(low + _ROWS_AT_ONCE, len(rows))
-        words, exponents = _loaded(parts, stacks, rows, low, high)
+        words = _loaded(parts, stacks, rows, low, high)
         for column, result in enumerate(results):
             held = [table[column] for table in tables]
-            values = _finished(held, words[column], exponents[column])
+            values = _finished(parts, held, words[column], rows, low)
             if places is None or held[0].is_coded:
                 result[low:high] = values
             else:
@@ -157,21 +157,16 @@ def _gathered(
 
 def _loaded(
     parts: Sequence[SegmentRows], stacks: Sequence[GatherStack], rows: Integers, low: int, high: int
-) -> tuple[npt.NDArray[np.uint64], Integers]:
-    """Return the words of rows ``[low, high)``, and their exponents: a line a column."""
-    wanted = rows[low:high]
-    shift = stacks[0].tables[0].shift
-    columns = len(stacks[0].tables)
-    words = np.empty((columns, high - low), np.uint64)
-    exponents = np.empty((columns, high - low), np.int64)
+) -> npt.NDArray[np.uint64]:
+    """Return the words of rows ``[low, high)``, a line a column, once their pages are verified."""
+    found: list[npt.NDArray[np.uint64]] = []
     for part, begin, end in _spans(parts, low, high):
-        stack, segment, own = stacks[part], parts[part].segment, wanted[begin:end]
-        segment.touch_stack(stack, own >> shift)
-        found = load_rows(segment.data, stack.facts, shift, own)
-        if (begin, end) == (0, high - low):
-            return found
-        words[:, begin:end], exponents[:, begin:end] = found
-    return words, exponents
+        stack, segment = stacks[part], parts[part].segment
+        shift, own = stack.tables[0].shift, rows[low + begin : low + end]
+        words, pages = load_rows(segment.data, stack.facts, shift, own)
+        segment.touch_stack(stack, pages)
+        found.append(words)
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def _spans(parts: Sequence[SegmentRows], low: int, high: int) -> Iterator[tuple[int, int, int]]:
@@ -190,9 +185,13 @@ def _dtype(table: GatherTable) -> np.dtype[Any]:
 
 
 def _finished(
-    tables: Sequence[GatherTable], words: npt.NDArray[np.uint64], exponents: Integers
+    parts: Sequence[SegmentRows],
+    tables: Sequence[GatherTable],
+    words: npt.NDArray[np.uint64],
+    rows: Integers,
+    low: int,
 ) -> npt.NDArray[Any]:
-    """Return values, or codes, from words."""
+    """Return values, or codes, from the words of the rows from ``low`` on."""
     node = tables[0].node
     if tables[0].is_coded:
         return words.view(np.int64)
@@ -202,8 +201,15 @@ def _finished(
     if most == NOT_SCALED:
         return words.astype(f"<u{node.width}", copy=False).view(dtype)
     # Divided, never multiplied: only so are decimals what they were.
-    power = POWERS[least] if least == most else POWERS[np.maximum(exponents, 0)]
-    divided: npt.NDArray[Any] = (words.view(np.int64) / power).astype(dtype, copy=False)
+    if least == most:
+        scaled: npt.NDArray[Any] = (words.view(np.int64) / POWERS[least]).astype(dtype, copy=False)
+        return scaled
+    exponents = np.empty(len(words), np.int64)
+    for part, begin, end in _spans(parts, low, low + len(words)):
+        pages = rows[low + begin : low + end] >> tables[part].shift
+        exponents[begin:end] = tables[part].facts[GatherFact.EXPONENT, pages]
+    divided: npt.NDArray[Any] = words.view(np.int64) / POWERS[np.maximum(exponents, 0)]
+    divided = divided.astype(dtype, copy=False)
     if least != NOT_SCALED:
         return divided
     plain = words.astype(f"<u{node.width}", copy=False).view(dtype)

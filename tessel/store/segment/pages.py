@@ -50,9 +50,6 @@ _Value = TypeVar("_Value")
 _MOST_CHOICES = 32
 """Choices of columns for which something is remembered."""
 
-_MANY_NUMBERS = 1 << 9
-"""So many page numbers are worth a pass to leave each once."""
-
 _LONGEST_TEXT = 64
 _MOST_TEXT_BYTES = 1 << 18
 
@@ -315,8 +312,6 @@ class SegmentPages:
 
     def touch_stack(self, stack: GatherStack, numbers: Integers) -> None:
         """Verify the pages of these numbers of all columns, where not yet found sound."""
-        if len(numbers) > _MANY_NUMBERS:
-            numbers = np.flatnonzero(np.bincount(numbers))
         sound = self._sound[numbers + stack.first_flags]
         if np.count_nonzero(sound) < sound.size:
             for table in stack.tables:

@@ -17,6 +17,7 @@ from tessel.expression import col
 from tessel.options import options
 from tessel.pipeline import LocalExecutor
 from tessel.pipeline.plan import Plan, SourcePlan, answered
+from tessel.store.manifest.selected_rows import SelectedRows
 from tests.clauses.custom import Passes
 from tests.clauses.helpers import events, fresh_store
 from tests.clauses.joins.tables import narrowed
@@ -85,6 +86,33 @@ def test_segments_without_a_key_are_not_read(
     assert found.equals(wanted)
     # Of the facts the segments 4 and 15 have a key; those from 4 to the last lie in their range.
     assert read == (2_000 if most_keys else 16_000)
+
+
+@pytest.mark.parametrize(
+    ("how", "arrow"), [("inner", "inner"), ("semi", "left semi"), ("left", "left outer")]
+)
+def test_of_rows_without_a_match_the_keys_alone_are_read(
+    how: Any, arrow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = fresh_store()
+    rows = 50_000
+    store.write("facts", {"key": np.arange(rows) * 7919 % rows, "v": np.random.random(rows)})
+    store.write("some", {"key": np.arange(100, 10_000, 3), "w": np.arange(3_300)})
+    read: list[int] = []
+    whole = SelectedRows.read
+
+    def noting(self: SelectedRows, *given: Any, **named: Any) -> pa.Table:
+        read.append(len(self))
+        return whole(self, *given, **named)
+
+    monkeypatch.setattr(SelectedRows, "read", noting)
+    query = Q.join(SubQuery("some", None, Q.filter("w >= 0").clauses), "key", how)
+    with narrowed(0):
+        found = store.read("facts", query=query).to_arrow()
+    assert max(read) == (rows if how == "left" else 3_300)
+    facts, some = (store.read(name).to_arrow() for name in ("facts", "some"))
+    wanted = facts.join(some, "key", join_type=arrow).sort_by("key")
+    assert found.select(wanted.column_names).sort_by("key").equals(wanted)
 
 
 @pytest.mark.parametrize("how", ["right", "outer", "anti"])
