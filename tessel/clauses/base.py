@@ -314,8 +314,8 @@ class Clause(ABC):
             value = getattr(self, field.name)
             if isinstance(value, Expression):
                 shown.append(str(value))
-            elif field.repr and value != field.default:
-                shown.append(f"{field.name}={value!r}")
+            elif field.repr and value != field.default and not isinstance(value, TableSchema):
+                shown.append(f"{field.name}={_for_people(value)}")
         return f"{self.name}({', '.join(shown)})"
 
     @property
@@ -360,6 +360,15 @@ class LoweredClause(Clause):
     def as_written(self) -> str:
         """How errors name the clause."""
         return self.written or self.describe()
+
+
+def _for_people(value: object) -> str:
+    if isinstance(value, tuple):
+        if value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+            return f"{{{', '.join(': '.join(map(_for_people, pair)) for pair in value)}}}"
+        return f"[{', '.join(map(_for_people, value))}]"
+    describe = getattr(value, "describe", None)
+    return repr(value) if describe is None else str(describe())
 
 
 def _plain(value: Any, place: str) -> Any:

@@ -53,6 +53,11 @@ class SubQuery:
     clauses: tuple[Clause, ...] = ()
     depth: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
 
+    def describe(self) -> str:
+        """Return one line for people: the symbol, its version, and what runs first."""
+        version = "" if self.as_of is None else f" as of {self.as_of}"
+        return f"{self.symbol!r}{version}{''.join(f' → {c.describe()}' for c in self.clauses)}"
+
     def __post_init__(self) -> None:
         depth, before = 0, None
         for clause in self.clauses:

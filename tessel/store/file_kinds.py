@@ -6,6 +6,7 @@ Parquet, Arrow and JSON lines are here; CSV, which takes the most, is :mod:`tess
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -170,20 +171,104 @@ class ArrowFile(File):
 
 
 class JsonLines(File):
-    """A file with one object of JSON a line; the first block says columns and types."""
+    """A file with one object of JSON a line; its first block says the types until one misfits."""
+
+    _changed = re.compile(r"Column\(/(.*?)\) changed from (\S+) to (\S+)")
+    _settled = False
 
     def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns and the rows as they lie in the file."""
         from pyarrow import json
 
-        reader = json.open_json(
-            pa.input_stream(str(self.path), compression="detect"),
-            read_options=json.ReadOptions(block_size=BLOCK_BYTES),
-            parse_options=json.ParseOptions(
-                explicit_schema=pa.schema(list(self._given(schema).items()))
-            ),
+        try:
+            reader = json.open_json(
+                self._stream(),
+                read_options=json.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=json.ParseOptions(
+                    explicit_schema=pa.schema(list(self._given(schema).items()))
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if schema is not None and not self._settled:
+                raise UnfitError(self) from error
+            raise self._refusal(error, next(self._blocks(), b""), 0) from error
+        return reader.schema, self._rows(iter(reader))
+
+    def settled_types(self) -> dict[str, pa.DataType]:
+        """Return types that hold every value, by those of each block of lines."""
+        from pyarrow import json
+
+        types: dict[str, pa.DataType] = {}
+        line = 0
+        for block in self._blocks():
+            try:
+                found = json.read_json(
+                    pa.BufferReader(block),
+                    read_options=json.ReadOptions(use_threads=False, block_size=len(block)),
+                    parse_options=json.ParseOptions(
+                        explicit_schema=pa.schema(list(self._given(None).items()))
+                    ),
+                ).schema
+            except pa.ArrowInvalid as error:
+                raise self._refusal(error, block, line) from error
+            for field in found:
+                kind = types.get(field.name, pa.null())
+                both = joined(kind, field.type, within_text=True)
+                if both is None:
+                    raise InvalidInputError(
+                        f"column {field.name!r} of {str(self.path)!r} is {kind} up to line {line} "
+                        f"and {field.type} from there on",
+                        hint="one column has values of one kind: mend the file",
+                        path=str(self.path),
+                        column=field.name,
+                    )
+                types[field.name] = both
+            line += block.count(b"\n")
+        self._settled = True
+        return types
+
+    def _stream(self) -> pa.NativeFile:
+        return pa.input_stream(str(self.path), compression="detect")
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Return the text in blocks of whole lines."""
+        rest = b""
+        with self._stream() as stream:
+            while text := stream.read(BLOCK_BYTES):
+                lines, newline, behind = text.rpartition(b"\n")
+                if newline:
+                    yield rest + lines + newline
+                    rest = b""
+                rest += behind
+        if rest.strip():
+            yield rest
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except pa.ArrowInvalid as error:
+            if self._settled:
+                raise
+            raise UnfitError(self) from error
+
+    def _refusal(self, error: pa.ArrowInvalid, block: bytes, before: int) -> InvalidInputError:
+        """Return the error for a block that Arrow cannot read, with the number of the line."""
+        at = re.search(r"in row (\d+)", str(error))
+        if at is None:
+            return unreadable(self.path, error)
+        rows = [n for n, text in enumerate(block.split(b"\n"), before + 1) if text.strip()]
+        line = rows[min(int(at.group(1)), len(rows) - 1)]
+        found = self._changed.search(str(error))
+        if found is None:
+            return unreadable(self.path, f"line {line}: {error}")
+        name, was, now = found.groups()
+        return InvalidInputError(
+            f"{str(self.path)!r}, line {line}, column {name!r}: a {now} below values of "
+            f"the kind {was}",
+            hint="one column has values of one kind: mend the file",
+            path=str(self.path),
+            column=name,
         )
-        return reader.schema, iter(reader)
 
 
 def unreadable(path: Path, what: object) -> InvalidInputError:
@@ -191,11 +276,14 @@ def unreadable(path: Path, what: object) -> InvalidInputError:
     return InvalidInputError(f"cannot read {str(path)!r}: {what}", path=str(path))
 
 
-def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def joined(
+    one: pa.DataType, other: pa.DataType, *, within_text: bool = False
+) -> pa.DataType | None:
     """Return the narrowest type that holds the values of two, or None.
 
     Whole numbers beside others become doubles, as in a file that has both; times take the finer
-    unit.
+    unit. Within one file of text, what looked like a time in one block and does not in another is
+    text, and lists and objects are joined by what they hold.
     """
     if one == other or pat.is_null(other):
         return one
@@ -207,6 +295,22 @@ def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         pat.is_date(other) and pat.is_timestamp(one)
     ):
         return one if pat.is_timestamp(one) else other
+    if within_text:
+        if {pat.is_timestamp, pat.is_string} == {
+            test for test in (pat.is_timestamp, pat.is_string) if test(one) or test(other)
+        }:
+            return pa.string()
+        if pat.is_list(one) and pat.is_list(other):
+            inner = joined(one.value_type, other.value_type, within_text=True)
+            return inner and pa.list_(inner)
+        if pat.is_struct(one) and pat.is_struct(other):
+            fields = {field.name: field.type for field in one}
+            for field in other:
+                kind = joined(fields.get(field.name, pa.null()), field.type, within_text=True)
+                if kind is None:
+                    return None
+                fields[field.name] = kind
+            return pa.struct(list(fields.items()))
     numbers = all(pat.is_integer(kind) or pat.is_floating(kind) for kind in (one, other))
     times = pat.is_timestamp(one) and pat.is_timestamp(other)
     if not (numbers or times):

@@ -222,8 +222,8 @@ def test_results_that_nothing_uses_are_not_made() -> None:
     assert source.schema.names == ["k", "v"]
     shown = [clause.describe() for stage in plan.stages for clause in stage.clauses]
     assert shown[:2] == [
-        "shift(columns=(('a', 'v'),), by=('k',))",
-        "rolling(window=2, aggregates=(d=max(v),))",
+        "shift(columns={'a': 'v'}, by=['k'])",
+        "rolling(window=2, aggregates=[d=max(v)])",
     ]
     whole = answer(store, query)
     assert answer(store, query.select("a", "d")).equals(whole.select(["a", "d"]))

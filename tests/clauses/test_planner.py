@@ -50,9 +50,9 @@ class Golden:
 
 
 DROPS = [
-    Golden(Q.drop("a"), ["select(columns=('t', 'b', 'c'))"]),
+    Golden(Q.drop("a"), ["select(columns=['t', 'b', 'c'])"]),
     Golden(
-        Q.drop("a").drop("c"), ["select(columns=('t', 'b', 'c'))", "select(columns=('t', 'b'))"]
+        Q.drop("a").drop("c"), ["select(columns=['t', 'b', 'c'])", "select(columns=['t', 'b'])"]
     ),
     Golden(Q.head(2), ["head(n=2)"]),
 ]
@@ -80,7 +80,7 @@ PUSHED = [
         Q.rename({"a": "b", "b": "a"}).filter("a > 1").filter("c == 'x'").tail(2),
         [
             "index: filter(c == 'x')",
-            "rename(columns=(('a', 'b'), ('b', 'a')))",
+            "rename(columns={'a': 'b', 'b': 'a'})",
             "filter(a > 1)",
             "filter(c == 'x')",
             "tail(n=2)",
@@ -91,13 +91,13 @@ PUSHED = [
         [
             "index: date_range(start='2021')",
             "date_range(start='2021')",
-            "select(columns=('t', 'a'))",
+            "select(columns=['t', 'a'])",
             "row_range(start=1, stop=2)",
         ],
     ),
     Golden(
         Q.select("a").row_range(1, 9).tail(2),
-        ["index: row_range(start=1, stop=9)", "index: tail(n=2)", "select(columns=('a',))"],
+        ["index: row_range(start=1, stop=9)", "index: tail(n=2)", "select(columns=['a'])"],
     ),
 ]
 
@@ -110,36 +110,36 @@ def test_push_to_source(golden: Golden) -> None:
 PRUNED = [
     Golden(Q, ["read: t, a, b, c"]),
     Golden(
-        Q.filter("a > 1").select("b"), ["read: a, b", "filter(a > 1)", "select(columns=('b',))"]
+        Q.filter("a > 1").select("b"), ["read: a, b", "filter(a > 1)", "select(columns=['b'])"]
     ),
     Golden(
         Q.select("a", "b", "c").groupby("a").agg(n=("b", "sum")),
         [
             "read: a, b",
-            "select(columns=('a', 'b'))",
-            "partition(keys=('a',))",
-            "aggregation(keys=('a',), aggregates=(n=sum(b),))",
+            "select(columns=['a', 'b'])",
+            "partition(keys=['a'])",
+            "aggregation(keys=['a'], aggregates=[n=sum(b)])",
         ],
     ),
     Golden(
         Q.apply("unused", "b + 1").apply("a", "b").select("a", "c"),
-        ["read: b, c", "apply(column='a', b)", "select(columns=('a', 'c'))"],
+        ["read: b, c", "apply(column='a', b)", "select(columns=['a', 'c'])"],
     ),
     Golden(
         Q.apply("a", "b"),
-        ["read: t, b, c", "apply(column='a', b)", "select(columns=('t', 'a', 'b', 'c'))"],
+        ["read: t, b, c", "apply(column='a', b)", "select(columns=['t', 'a', 'b', 'c'])"],
     ),
     Golden(
         Q.date_range("2021").select("a"),
-        ["read: t, a", "date_range(start='2021')", "select(columns=('a',))"],
+        ["read: t, a", "date_range(start='2021')", "select(columns=['a'])"],
     ),
     Golden(
         Q.resample("1h").agg(n="size"),
-        ["read: t", "resample(rule='1h', aggregates=(n=size(),))"],
+        ["read: t", "resample(rule='1h', aggregates=[n=size()])"],
     ),
     Golden(
         Q.agg(n="size"),
-        ["read: t", "partition(keys=())", "aggregation(keys=(), aggregates=(n=size(),))"],
+        ["read: t", "partition(keys=())", "aggregation(keys=(), aggregates=[n=size()])"],
     ),
 ]
 
@@ -152,23 +152,23 @@ def test_prune_columns(golden: Golden) -> None:
 def test_lower_aggregation() -> None:
     merged = Q.groupby("c").agg(n=("a", "sum"))
     assert _after(lower_aggregation, merged) == [
-        "partial_aggregation(keys=('c',), aggregates=(n=sum(a),))",
-        _line_of_merge("keys=('c',), aggregates=(n=sum(a),)"),
+        "partial_aggregation(keys=['c'], aggregates=[n=sum(a)])",
+        _line_of_merge("keys=['c'], aggregates=[n=sum(a)]"),
     ]
     bucketed = Q.groupby("c", sort=False, drop_missing=False).agg(n=("a", "median"))
     assert _after(lower_aggregation, bucketed, bytes=1000, bucket_bytes=100, workers=3) == [
-        "partition(keys=('c',), drop_missing=False, buckets=10, positions=True)",
-        "aggregation(keys=('c',), aggregates=(n=median(a),), sort=False)",
-        "order_groups(keys=('c',), sort=False)",
+        "partition(keys=['c'], drop_missing=False, buckets=10, positions=True)",
+        "aggregation(keys=['c'], aggregates=[n=median(a)], sort=False)",
+        "order_groups(keys=['c'], sort=False)",
     ]
     assert _after(lower_aggregation, bucketed, bytes=1, workers=3)[0] == (
-        "partition(keys=('c',), drop_missing=False, buckets=3, positions=True)"
+        "partition(keys=['c'], drop_missing=False, buckets=3, positions=True)"
     )
     assert _after(lower_aggregation, Q.agg(n=("a", "nunique"))) == [
-        "aggregation(keys=(), aggregates=(n=nunique(a),))"
+        "aggregation(keys=(), aggregates=[n=nunique(a)])"
     ]
     assert _after(lower_aggregation, Q.resample("1h").agg(n=("a", "median"))) == [
-        "resample(rule='1h', aggregates=(n=median(a),))"
+        "resample(rule='1h', aggregates=[n=median(a)])"
     ]
     lowered = lower_aggregation(Draft(SCHEMA, Q.resample("1h").agg(n=("a", "sum")).clauses))
     assert [clause.name for clause in lowered.clauses] == ["partial_resample", "merge_aggregation"]
@@ -179,26 +179,26 @@ SORTS = [
     Golden(Q.sort("t").head(3), ["head(n=3)"]),
     Golden(
         Q.sort("a").sort("t"),
-        ["sort(by=('a',), descending=(False,))", "sort(by=('t',), descending=(False,))"],
+        ["sort(by=['a'], descending=[False])", "sort(by=['t'], descending=[False])"],
     ),
-    Golden(Q.sort("a").head(3), ["top_k(k=3, by=('a',), descending=(False,))"]),
+    Golden(Q.sort("a").head(3), ["top_k(k=3, by=['a'], descending=[False])"]),
     Golden(
         Q.sort("a", missing="first").select("b").apply("b", "b + 1").head(3).head(1),
         [
-            "top_k(k=3, by=('a',), descending=(False,), missing='first')",
-            "select(columns=('b',))",
+            "top_k(k=3, by=['a'], descending=[False], missing='first')",
+            "select(columns=['b'])",
             "apply(column='b', b + 1)",
             "head(n=1)",
         ],
     ),
     Golden(
         Q.sort("a").filter("b > 1").head(3),
-        ["sort(by=('a',), descending=(False,))", "filter(b > 1)", "head(n=3)"],
+        ["sort(by=['a'], descending=[False])", "filter(b > 1)", "head(n=3)"],
     ),
-    Golden(Q.sort("a").head(-3), ["sort(by=('a',), descending=(False,))", "head(n=-3)"]),
+    Golden(Q.sort("a").head(-3), ["sort(by=['a'], descending=[False])", "head(n=-3)"]),
     Golden(
         Q.sort("a").head(1_000_000),
-        ["sort(by=('a',), descending=(False,))", "head(n=1000000)"],
+        ["sort(by=['a'], descending=[False])", "head(n=1000000)"],
     ),
 ]
 
@@ -210,23 +210,23 @@ def test_simplify_sorts(golden: Golden) -> None:
 
 def test_lower_order() -> None:
     assert _after(lower_order, Q.sort("a", "b", descending=[True, False])) == [
-        "leave_codes(columns=('c',))",
-        "merge_sorted(by=('a', 'b'), descending=(True, False))",
+        "leave_codes(columns=['c'])",
+        "merge_sorted(by=['a', 'b'], descending=[True, False])",
     ]
     behind = Q.groupby("c").agg(n="count(a)").sort("n")
-    assert _after(lower_order, behind)[-1] == "merge_sorted(by=('n',), descending=(False,))"
+    assert _after(lower_order, behind)[-1] == "merge_sorted(by=['n'], descending=[False])"
     assert "leave_codes" not in "".join(_after(lower_order, behind))
     assert _after(lower_order, Q.top_k(3, "a")) == [
-        "partial_top_k(k=3, by=('a',), descending=(True,))",
-        "top_k(k=3, by=('a',), descending=(True,))",
+        "partial_top_k(k=3, by=['a'], descending=[True])",
+        "top_k(k=3, by=['a'], descending=[True])",
     ]
 
 
 def test_take_codes() -> None:
     rolling = Q.rolling(2, by=["a", "c"]).agg(m=("b", "mean"))
-    assert _after(take_codes, rolling)[0] == "leave_codes(columns=('c',))"
+    assert _after(take_codes, rolling)[0] == "leave_codes(columns=['c'])"
     assert _after(take_codes, Q.filter("a > 1").shift("b", by="c").rank("b", by="c"))[1] == (
-        "leave_codes(columns=('c',))"
+        "leave_codes(columns=['c'])"
     )
     for query in (Q.shift("b", by="a"), Q.shift("b"), Q.sort("a").shift("b", by="c")):
         assert "leave_codes" not in "".join(_after(take_codes, query))

@@ -123,7 +123,7 @@ INDEX = [
     Golden(
         Q.rename({"t": "u"}).filter("u > '2021-01-01'"),
         [
-            "rename(columns=(('t', 'u'),))",
+            "rename(columns={'t': 'u'})",
             "date_range(start='2021-01-01T00:00:00', closed='right')",
         ],
     ),
@@ -165,7 +165,7 @@ BEFORE_RESAMPLE = [
         RESAMPLED.date_range("2021-03-01T05", "2021-03-01T06"),
         [
             "date_range(start='2021-03-01T02:00:00', end='2021-03-01T08:00:00')",
-            "resample(rule='1h', aggregates=(n=sum(a),), closed='right')",
+            "resample(rule='1h', aggregates=[n=sum(a)], closed='right')",
             "date_range(start='2021-03-01T05', end='2021-03-01T06')",
         ],
     ),
@@ -173,14 +173,14 @@ BEFORE_RESAMPLE = [
         Q.resample("1D", origin="2021-01-01T06").agg(n=("a", "sum")).date_range("2021-03-01"),
         [
             "date_range(start='2021-02-26T06:00:00')",
-            "resample(rule='1D', aggregates=(n=sum(a),), origin='2021-01-01T06')",
+            "resample(rule='1D', aggregates=[n=sum(a)], origin='2021-01-01T06')",
             "date_range(start='2021-03-01')",
         ],
     ),
     Golden(
         RESAMPLED.filter("n > 1").date_range("2021-03-01"),
         [
-            "resample(rule='1h', aggregates=(n=sum(a),), closed='right')",
+            "resample(rule='1h', aggregates=[n=sum(a)], closed='right')",
             "filter(n > 1)",
             "date_range(start='2021-03-01')",
         ],
@@ -205,29 +205,29 @@ LEFT = [
     ),
     Golden(
         Q.rename({"a": "b", "b": "a"}).filter("a > 1"),
-        ["filter(b > 1)", "rename(columns=(('a', 'b'), ('b', 'a')))"],
+        ["filter(b > 1)", "rename(columns={'a': 'b', 'b': 'a'})"],
     ),
-    Golden(Q.select("a").filter("a > 1"), ["filter(a > 1)", "select(columns=('a',))"]),
-    Golden(Q.drop("b").filter("a > 1"), ["filter(a > 1)", "drop(columns=('b',))"]),
+    Golden(Q.select("a").filter("a > 1"), ["filter(a > 1)", "select(columns=['a'])"]),
+    Golden(Q.drop("b").filter("a > 1"), ["filter(a > 1)", "drop(columns=['b'])"]),
     Golden(
         Q.filter("a > 1").select("t").date_range("2021"),
-        ["date_range(start='2021')", "filter(a > 1)", "select(columns=('t',))"],
+        ["date_range(start='2021')", "filter(a > 1)", "select(columns=['t'])"],
     ),
     Golden(
         Q.filter("a > 1").apply("d", "a").select("d").head(2),
-        ["filter(a > 1)", "head(n=2)", "apply(column='d', a)", "select(columns=('d',))"],
+        ["filter(a > 1)", "head(n=2)", "apply(column='d', a)", "select(columns=['d'])"],
     ),
     Golden(
         Q.filter("a > 1").select("a").head(2),
-        ["filter(a > 1)", "select(columns=('a',))", "head(n=2)"],
+        ["filter(a > 1)", "select(columns=['a'])", "head(n=2)"],
     ),
     # These stay where they are.
     Golden(Q.head(2).filter("a > 1"), ["head(n=2)", "filter(a > 1)"]),
     Golden(
         Q.groupby("a").agg(n="size").filter("a > 1"),
         [
-            "partition(keys=('a',))",
-            "aggregation(keys=('a',), aggregates=(n=size(),))",
+            "partition(keys=['a'])",
+            "aggregation(keys=['a'], aggregates=[n=size()])",
             "filter(a > 1)",
         ],
     ),
@@ -270,7 +270,7 @@ INPUTS = [
         [
             "input 1: 'x' → head()",
             "input 2: 'y' → head()",
-            "select(columns=('a',))",
+            "select(columns=['a'])",
             "row_range(start=2, stop=5)",
         ],
     ),
@@ -296,7 +296,7 @@ INPUTS += [
         [
             "input 1: 'x' → date_range(start='2021') → filter(b * b > 1) → head(n=3)",
             "input 2: 'y'",
-            "select(columns=('b',))",
+            "select(columns=['b'])",
             "head(n=3)",
         ],
     ),
@@ -386,30 +386,30 @@ def test_a_pass(run_pass: Callable[[Draft], Draft], golden: Golden) -> None:
         (
             CONCAT.select("d", "a"),
             [
-                "input 1: 'x' → select(columns=('a',))",
-                "input 2: 'y' → select(columns=('a', 'd'))",
+                "input 1: 'x' → select(columns=['a'])",
+                "input 2: 'y' → select(columns=['a', 'd'])",
                 "read: a, d",
-                "select(columns=('d', 'a'))",
+                "select(columns=['d', 'a'])",
             ],
         ),
         (
             CONCAT.agg(n=("d", "sum")),
             [
-                "input 1: 'x' → select(columns=('t',))",
-                "input 2: 'y' → select(columns=('d',))",
+                "input 1: 'x' → select(columns=['t'])",
+                "input 2: 'y' → select(columns=['d'])",
                 "read: d",
-                "select(columns=('d',))",
+                "select(columns=['d'])",
                 "partition(keys=())",
-                "aggregation(keys=(), aggregates=(n=sum(d),))",
+                "aggregation(keys=(), aggregates=[n=sum(d)])",
             ],
         ),
         (
             MERGE.select("b"),
             [
-                "input 1: 'x' → select(columns=('t', 'b'))",
-                "input 2: 'y' → select(columns=('t',))",
+                "input 1: 'x' → select(columns=['t', 'b'])",
+                "input 2: 'y' → select(columns=['t'])",
                 "read: b",
-                "select(columns=('b',))",
+                "select(columns=['b'])",
             ],
         ),
         (
@@ -419,7 +419,7 @@ def test_a_pass(run_pass: Callable[[Draft], Draft], golden: Golden) -> None:
                 "input 2: 'y'",
                 "read: t, a, b, c, d",
                 "previous_differs(column='a')",
-                "select(columns=('a',))",
+                "select(columns=['a'])",
             ],
         ),
     ],

@@ -196,15 +196,15 @@ def test_equal_aggregates_are_computed_once() -> None:
         top=("p", "max"), spread="max(p) - min(p)", twice=(P.max() - P.min()) * 2, low=P.min()
     )
     assert steps(query) == [
-        "partial_aggregation(keys=('k',), aggregates=(top=max(p), low=min(p)))",
+        "partial_aggregation(keys=['k'], aggregates=[top=max(p), low=min(p)])",
         steps(query)[1],
         "apply(column='spread', top - low)",
         "apply(column='twice', (top - low) * 2)",
-        "select(columns=('k', 'top', 'spread', 'twice', 'low'))",
+        "select(columns=['k', 'top', 'spread', 'twice', 'low'])",
     ]
     hidden = Q.groupby("k").agg(spread="max(p * 2) - min(p)")
     assert steps(hidden)[1].startswith(
-        "partial_aggregation(keys=('k',), aggregates=(max(p * 2)=max((p * 2)), min(p)))"
+        "partial_aggregation(keys=['k'], aggregates=[max(p * 2)=max((p * 2)), min(p)])"
     )
     text = str(stored(TABLE).scan("x").then(*hidden.clauses).explain())
     assert "apply(column='spread', `max(p * 2)` - `min(p)`)" in text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import io
+import json
 import random
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
+from pyarrow import json as pa_json
 
 from tessel.errors import (
     ColumnNotFoundError,
@@ -259,6 +261,61 @@ def test_lines_of_json(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"n": 1, "w": "x"}\n{"n": 2.5, "w": null}\n')
     assert read_files([path]).to_pydict() == {"n": [1.0, 2.5], "w": ["x", None]}
+
+
+_KINDS: list[list[Any]] = [
+    [None, 1, 2.5],
+    [None, "2024-01-01", "x", "2024-01-01 10:00:00"],
+    [None, [1], [2.5], [None], []],
+    [None, {"x": 1}, {"x": 2.5, "y": "a"}, {"y": None}, {"z": [1]}, {"z": [None, 2.5]}],
+    [None, True],
+]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_types_of_json_are_those_of_the_whole_text(data: st.DataObject) -> None:
+    """Whatever lies in the first block: Arrow's inference over one block is the oracle."""
+    names = data.draw(st.lists(st.sampled_from("abc"), min_size=1, unique=True))
+    kinds = {name: data.draw(st.sampled_from(_KINDS)) for name in names}
+    rows = []
+    for _ in range(data.draw(st.integers(1, 30))):
+        of = data.draw(st.sets(st.sampled_from(names), min_size=1))
+        row = {name: data.draw(st.sampled_from(kinds[name])) for name in sorted(of)}
+        rows.append(row)
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    # Of lists that begin with null, Arrow's inference makes damaged arrays: it only tells types.
+    inferred = pa_json.read_json(pa.BufferReader(text)).schema
+    whole = pa_json.read_json(
+        pa.BufferReader(text), parse_options=pa_json.ParseOptions(explicit_schema=inferred)
+    )
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_kinds, "BLOCK_BYTES", data.draw(st.sampled_from([128, 300, 8 << 20])))
+        path = Path(folder, "a.jsonl")
+        path.write_bytes(text)
+        found = read_files([path])
+    assert found.select(whole.column_names).equals(whole.combine_chunks())
+    assert sorted(found.column_names) == sorted(whole.column_names)
+
+
+def test_values_of_two_kinds_in_lines_of_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1}\n\n{"n": "x"}\n')
+    with pytest.raises(
+        InvalidInputError, match="line 3, column 'n': a string below values of the kind number"
+    ):
+        read_files([path])
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
+    path.write_text('{"n": 1}\n' * 20 + '{"n": "x"}\n' * 20)
+    with pytest.raises(
+        InvalidInputError, match=r"column 'n' of .*a\.jsonl' is|line 21, column 'n'"
+    ):
+        read_files([path])
+    path.write_text('{"n": 1}\n' * 20 + '{"n": 1')
+    with pytest.raises(InvalidInputError, match="line 21"):
+        read_files([path])
 
 
 def test_whole_numbers_in_one_file_and_others_in_the_next(tmp_path: Path) -> None:

@@ -155,7 +155,6 @@ def _commit(
     append: bool,
 ) -> int:
     """Write one file, or all of them (``at`` is None), in one commit; return its rows."""
-    import pyarrow as pa
 
     def take(batches: Iterator[Any]) -> int:
         rows = 0
@@ -166,19 +165,42 @@ def _commit(
                 rows += batch.num_rows
                 yield batch
 
-        data: Any = counted()
-        if sort and append and index is not None:
-            # Arrow's sort is stable, as that of a write is.
-            data = pa.Table.from_batches(data).sort_by(index)
         with store.transaction(message) as transaction:
-            if append:
-                transaction.append(symbol, data)
+            if sort and index is not None:
+                # Sorted pieces are merged by time as the commit is written: no more than a piece
+                # is held, whatever the length of the file.
+                staged = [
+                    store.stage(symbol, piece, task_id=str(number), index=index, sort=True)
+                    for number, piece in enumerate(_pieces(counted()))
+                ]
+                mode = "append" if append else "write"
+                transaction.finalize(symbol, staged, mode=mode, sort=True)
+            elif append:
+                transaction.append(symbol, counted())
             else:
-                transaction.write(symbol, data, index=index, sort=sort)
+                transaction.write(symbol, counted(), index=index, sort=sort)
         return rows
 
     taken: int = files.take(take, at)
     return taken
+
+
+def _pieces(batches: Iterator[Any]) -> Iterator[Any]:
+    """Return the rows as tables that may be held one at a time; at least one table."""
+    import pyarrow as pa
+
+    from tessel.options import current
+
+    most = current().live_bytes // 4
+    held = [next(batches)]
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > most:
+            yield pa.Table.from_batches(held)
+            held, size = held[:1], 0
+    yield pa.Table.from_batches(held)
 
 
 def _time_formats(

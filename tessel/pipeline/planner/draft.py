@@ -34,8 +34,7 @@ class Input:
     @cached
     def line(self) -> str:
         """The query as text; most passes leave an input as it is."""
-        steps = "".join(f" → {clause.describe()}" for clause in self.query.clauses)
-        return f"{self.query.symbol!r}{steps}"
+        return self.query.describe()
 
     def then(self, *clauses: Clause) -> Input:
         """Return the input with clauses added at the end."""

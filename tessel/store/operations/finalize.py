@@ -27,6 +27,7 @@ from tessel.errors import (
     UnsortedIndexError,
 )
 from tessel.expression.schema import TableSchema
+from tessel.options import current
 from tessel.store.history.changes import Edit
 from tessel.store.history.history import History
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
@@ -52,6 +53,7 @@ Mode = Literal["write", "append", "update", "upsert"]
 
 _MODES = ("write", "append", "update", "upsert")
 _CHECKS_IN_FLIGHT = 16
+_LEAST_PIECE = 1 << 14  # rows: a page, below which reading takes longer than merging
 
 
 def finalize(
@@ -177,7 +179,9 @@ def _upsert(
     keys: Sequence[str],
 ) -> None:
     """Replace rows by key by those of all stages, which are read for it, and add those left."""
-    rows = itertools.chain.from_iterable(_rows_of(stage, each, schema.arrow) for each in staged)
+    rows = itertools.chain.from_iterable(
+        _rows_of(stage, each, schema.arrow, current().segment_rows) for each in staged
+    )
     upsert(stage, symbol, itertools.chain([schema.empty()], rows), keys=keys)
 
 
@@ -329,7 +333,9 @@ def _merged_rows(
     stage: Stage, group: Sequence[StagedRows], target: SymbolState, schema: TableSchema
 ) -> Iterable[pa.Table]:
     """Return the rows of some stages in the order of time, or of one as they are."""
-    parts = [_rows_of(stage, each, target.schema.arrow) for each in group]
+    # Of all that overlap, together a segment is held: less of each where there are more.
+    piece = max(_LEAST_PIECE, current().segment_rows // len(group))
+    parts = [_rows_of(stage, each, target.schema.arrow, piece) for each in group]
     if len(group) == 1:
         return parts[0]
     runs = [
@@ -339,6 +345,8 @@ def _merged_rows(
     return merge_ordered(runs, target.schema.arrow, str(schema.index))
 
 
-def _rows_of(stage: Stage, staged: StagedRows, schema: pa.Schema) -> Iterator[pa.Table]:
-    for _, table in stage.reader(staged.state).slices():
-        yield table.select(schema.names).cast(schema)
+def _rows_of(stage: Stage, staged: StagedRows, schema: pa.Schema, piece: int) -> Iterator[pa.Table]:
+    reader = stage.reader(staged.state)
+    for start in range(0, staged.rows, piece):
+        rows = reader.rows(start, min(start + piece, staged.rows))
+        yield rows.select(schema.names).cast(schema)

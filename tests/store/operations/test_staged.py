@@ -70,15 +70,18 @@ def _sorted(frames: list[pa.Table]) -> list[str]:
 
 
 @settings(max_examples=40)
-@example(times=[[0, 1], [0], [0]], rows=1, before=False)
-@example(times=[[0, 3], [0], [0], [0, 2]], rows=2, before=True)
-@given(times=stages, rows=st.integers(1, 4), before=st.booleans())
-def test_unordered_stages_are_merged(times: list[list[int]], rows: int, before: bool) -> None:
+@example(times=[[0, 1], [0], [0]], rows=1, before=False, piece=1)
+@example(times=[[0, 3], [0], [0], [0, 2]], rows=2, before=True, piece=9)
+@given(times=stages, rows=st.integers(1, 4), before=st.booleans(), piece=st.sampled_from([1, 9]))
+def test_unordered_stages_are_merged(
+    times: list[list[int]], rows: int, before: bool, piece: int
+) -> None:
     repository = _new()
     frames = [_frame(each, at) for at, each in enumerate(times)]
     if before:
         repository.write("s", pa.table({"t": [1], "old": ["x"]}), index="t")
-    with options(segment_rows=rows, segment_columns=2):
+    with options(segment_rows=rows, segment_columns=2), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finalizing, "_LEAST_PIECE", piece)
         staged = [
             repository.stage("s", frame, task_id=str(at), index="t")
             for at, frame in enumerate(frames)
