@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tessel.errors import CorruptStoreError, StoreBusyError, StoreError, TesselError
+from tessel.forking import after_fork
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_frames import (
     EventFile,
@@ -22,7 +23,6 @@ from tessel.store.events.event_frames import (
     read_bytes,
     report,
 )
-from tessel.store.events.forking import after_fork
 from tessel.store.objects.mapped import open_regular
 
 __all__ = ["Journal", "read_events", "write_events"]

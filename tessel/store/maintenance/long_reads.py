@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tessel.errors import TesselError
+from tessel.forking import after_fork
 from tessel.store.history.versions import seconds
 from tessel.store.maintenance import LEASE_SECONDS
 from tessel.store.objects.base import ObjectStore
@@ -154,4 +155,4 @@ class _Watch:
 
 
 _watch = _Watch()
-os.register_at_fork(after_in_child=_watch.forget)
+after_fork(_watch, _Watch.forget)

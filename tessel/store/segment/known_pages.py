@@ -9,8 +9,6 @@ row is often in a page that was read before. Scans cache nothing: they read a pa
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from dataclasses import replace
 from typing import Final
@@ -19,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.ecs.components import SegmentKey
+from tessel.forking import ChildSafeLock
 from tessel.store.encodings.base import Page
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.registry import encoding_by_code
@@ -40,7 +39,7 @@ SoundPages = npt.NDArray[np.bool_]
 
 _found: weakref.WeakKeyDictionary[ObjectStore, dict[SegmentKey, SoundPages]]
 _found = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = ChildSafeLock()
 
 
 def sound_pages(objects: ObjectStore, key: SegmentKey, pages: int) -> SoundPages:
@@ -59,14 +58,6 @@ def sound_pages(objects: ObjectStore, key: SegmentKey, pages: int) -> SoundPages
         if flags is None or len(flags) != pages:
             flags = known[key] = np.zeros(pages, np.bool_)
         return flags
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 PageKey = tuple[int, int, int]

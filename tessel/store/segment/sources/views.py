@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
@@ -149,10 +150,6 @@ class OpenFiles(Generic[Opened]):
         # Another thread may be faster; either will do.
         return self._cache.get_or_make((self._number, name), lambda: self._make(name))
 
-    def clear(self) -> None:
-        """Let go of all."""
-        self._cache.drop(lambda key: key[0] == self._number)
-
     def __del__(self) -> None:
         self._cache.drop(lambda key: key[0] == self._number)
 
@@ -166,7 +163,6 @@ class MemorySource:
         A store whose ``get`` does not copy, or buffers by name.
     """
 
-    kind: ClassVar[str] = "memory"
     limits: ClassVar[CoalesceLimits] = LOCAL
 
     def __init__(self, objects: ObjectStore | Mapping[str, pa.Buffer]) -> None:
@@ -184,13 +180,6 @@ class MemorySource:
         if found is None:
             raise object_absent(name, "memory")
         return found
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return int(self.view(name).size)
-
-    def close(self) -> None:
-        """Do nothing: nothing is held."""
 
 
 _cache: Final[LruCache[tuple[int, str], _File]] = LruCache(256)
@@ -223,12 +212,10 @@ class MmapSource:
         A store on a local disk.
     """
 
-    kind: ClassVar[str] = "mmap"
     limits: ClassVar[CoalesceLimits] = LOCAL
 
     def __init__(self, objects: LocalObjects) -> None:
-        self._root = objects.uri
-        self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
+        self._files = OpenFiles(partial(_mapped, objects.uri), _cache)
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice of the map per range."""
@@ -242,23 +229,16 @@ class MmapSource:
             raise short_object(name, 0, found.whole.size, size)
         return found.whole
 
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return int(self.view(name).size)
 
-    def close(self) -> None:
-        """Let go of the maps; what was handed out keeps its own alive."""
-        self._files.clear()
-
-    def _open(self, name: str) -> _File:
-        descriptor = open_object(self._root, name)
-        try:
-            facts = os.fstat(descriptor)
-            whole = file_bytes(descriptor, 0, facts.st_size)
-        except OSError as error:
-            raise StoreError(f"could not map object {name!r}: {error}", object=name) from error
-        finally:
-            os.close(descriptor)
-        if whole.size != facts.st_size:
-            raise short_object(name, 0, facts.st_size, whole.size)
-        return _File(object_path(self._root, name), facts.st_ino, whole)
+def _mapped(root: str, name: str) -> _File:
+    descriptor = open_object(root, name)
+    try:
+        facts = os.fstat(descriptor)
+        whole = file_bytes(descriptor, 0, facts.st_size)
+    except OSError as error:
+        raise StoreError(f"could not map object {name!r}: {error}", object=name) from error
+    finally:
+        os.close(descriptor)
+    if whole.size != facts.st_size:
+        raise short_object(name, 0, facts.st_size, whole.size)
+    return _File(object_path(root, name), facts.st_ino, whole)
