@@ -226,12 +226,12 @@ class LeafFolds:
                 yield _Join(name, state, rows)
 
     def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
-        parts = tuple(Part(join.state.id, 0, join.rows.segments) for join in group)
-        planned = PlannedManifest(
+        planned = PlannedManifest.of(
             None if target is None else target.name,
-            parts,
-            sum(part.segments for part in parts),
-            sum(_size(join) for join in group),
+            [
+                (Part(join.state.id, 0, join.rows.segments), bytes_per_segment(join.state))
+                for join in group
+            ],
             of_leaf=target is not None,
         )
         # Encoded once: all that was cut in the same places stays as long as it is.

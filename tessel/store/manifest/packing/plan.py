@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tessel.display.documents import Table
@@ -50,6 +50,16 @@ class PlannedManifest:
     segments: int
     bytes: int
     of_leaf: bool = False
+
+    @classmethod
+    def of(
+        cls, target: str | None, rated: Iterable[tuple[Part, int]], *, of_leaf: bool = False
+    ) -> PlannedManifest:
+        """Plan a manifest of parts, each with the estimated bytes of one of its segments."""
+        held = sorted(rated, key=lambda each: each[0].symbol)
+        segments = sum(part.segments for part, _ in held)
+        size = sum(part.segments * rate for part, rate in held)
+        return cls(target, tuple(part for part, _ in held), segments, size, of_leaf)
 
 
 @dataclass(frozen=True, slots=True)
