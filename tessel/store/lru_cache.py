@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 
 from tessel.forking import after_fork
 
-__all__ = ["ByteLruCache", "LruCache"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.errors import CorruptSegmentError
 
-__all__ = ["ArrowIpc"]
-
 _MAGIC = b"ARROW1"
 _SHORTEST_FILE = 2 * len(_MAGIC) + 6
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=False)

@@ -25,8 +25,6 @@ from tessel.store.events.event_frames import (
 )
 from tessel.store.objects.mapped import open_regular
 
-__all__ = ["Journal", "read_events", "write_events"]
-
 _BLOCK_BYTES: Final = 1 << 20
 
 

@@ -32,8 +32,6 @@ from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError
 from tessel.store.events.batch import EventBatch
 from tessel.telemetry import emit
 
-__all__ = ["EventFile", "FileKind", "file_header", "frame_of", "read_bytes", "report"]
-
 _logger = logging.getLogger("tessel")
 
 _MAGIC: Final = b"TSLEVT"

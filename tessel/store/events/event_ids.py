@@ -21,8 +21,6 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.forking import after_fork
 
-__all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "ids_as_arrow", "ids_of_arrow", "log_time"]
-
 _COUNTER_BITS = 64
 _MOST = (1 << _COUNTER_BITS) - 1
 _START_BITS = 48

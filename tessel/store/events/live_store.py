@@ -44,8 +44,6 @@ from tessel.store.events.timeline import time_of
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
 
-__all__ = ["Change", "LiveStore"]
-
 _MOST_ROUNDS = 4
 
 

@@ -28,8 +28,6 @@ from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
 from tessel.store.events.timeline import Timeline, check_component, check_entity
 from tessel.store.events.timeline import time_point_of as times_of
 
-__all__ = ["Recorder", "Sink"]
-
 
 class Sink(Protocol):
     """What takes batches: a live store, a file, a socket."""

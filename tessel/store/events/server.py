@@ -17,8 +17,6 @@ from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.reception import Reception, shut
 
-__all__ = ["EventServer", "check_address"]
-
 _WAITING_CONNECTIONS = 128
 _HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20
 

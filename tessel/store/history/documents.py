@@ -26,19 +26,6 @@ from tessel.lazy import dataclass
 from tessel.store.names import STORE, new_id
 from tessel.store.objects.base import ObjectStore, SupportsReserve, VerifiesPuts, checksum
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "Fields",
-    "Reference",
-    "StoreIdentity",
-    "check_format",
-    "fetch",
-    "open_store",
-    "seal",
-    "unseal",
-]
-
 FORMAT = "tessel"
 FORMAT_VERSION = (1, 0)
 """Major and minor. A release reads its own major up to its own minor, for ever; a newer minor adds

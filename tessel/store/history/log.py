@@ -42,8 +42,6 @@ from tessel.store.objects.base import (
     VerifiesPuts,
 )
 
-__all__ = ["ACTS", "ATTACHED", "CommitLog", "LogEntry", "Outcome"]
-
 ACTS = (
     "commit",
     "create-branch",

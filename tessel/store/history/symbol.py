@@ -22,18 +22,6 @@ from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.types import is_index_type, normalise_schema
 
-__all__ = [
-    "ManifestEntry",
-    "OpenManifest",
-    "Packing",
-    "SymbolPacking",
-    "SymbolState",
-    "coalesced",
-    "packing_of",
-    "rows_of",
-]
-
-
 OpenManifest = Callable[[ManifestReference], Manifest]
 """Opens a manifest, or returns one that was opened before."""
 

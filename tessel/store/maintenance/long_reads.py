@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tessel.store.history.history import History
     from tessel.store.maintenance.leases import Lease
 
-__all__ = ["leased_if_long"]
-
 _LEASED_AFTER_SECONDS: Final = 60.0
 _LOOKED_AT_SECONDS: Final = 15.0
 _RENEWED_AFTER_SECONDS: Final = LEASE_SECONDS / 4

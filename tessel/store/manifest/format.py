@@ -35,15 +35,6 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.arrow_ipc import ArrowIpc
 from tessel.store.objects.base import ObjectStore, checksum
 
-__all__ = [
-    "SEGMENTS_SCHEMA",
-    "BlockReader",
-    "ManifestReference",
-    "encode_manifest",
-    "shared_schema",
-    "statistics_schema",
-]
-
 SEGMENTS_SCHEMA = pa.schema(
     [
         ("symbol", pa.uint64()),

@@ -23,8 +23,6 @@ from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
 if TYPE_CHECKING:
     from tessel.store.manifest.slice_statistics import SliceStatistics
 
-__all__ = ["Drop", "SegmentIndex"]
-
 
 @dataclass(frozen=True, slots=True)
 class Drop:

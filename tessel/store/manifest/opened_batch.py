@@ -20,9 +20,6 @@ from tessel.kernels.program import Program
 from tessel.lazy import dataclass
 from tessel.store.segment.stored_columns import StoredColumn
 
-__all__ = ["OpenedBatch"]
-
-
 Plan = TypeVar("Plan")
 
 

@@ -12,8 +12,6 @@ from tessel.expression.schema import TableSchema
 from tessel.store.manifest.table import Flags, Integers, SegmentTable, SliceFacts
 from tessel.store.segment.statistics import bounds_type
 
-__all__ = ["SliceStatistics"]
-
 
 class SliceStatistics:
     """Statistics of the row slices of a segment index.

@@ -20,8 +20,6 @@ from tessel.store.names import segment_id
 if TYPE_CHECKING:
     from tessel.store.segment.writer import WrittenSlice
 
-__all__ = ["Extent", "Flags", "Integers", "SegmentTable", "SliceFacts"]
-
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 

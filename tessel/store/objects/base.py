@@ -22,23 +22,6 @@ import pyarrow as pa
 from tessel.errors import CorruptStoreError, InvalidInputError, NotAStoreError, NotFoundError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "ObjectFacts",
-    "ObjectStore",
-    "ParallelPuts",
-    "SupportsDurableNames",
-    "SupportsInventory",
-    "SupportsLeftovers",
-    "SupportsReserve",
-    "VerifiesPuts",
-    "check_name",
-    "checksum",
-    "freeing",
-    "object_absent",
-    "put_all",
-    "short_object",
-]
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 _NAME_CHARACTERS = 200
 _PUTS_IN_FLIGHT = 4

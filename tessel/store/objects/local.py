@@ -29,8 +29,6 @@ from tessel.store.objects.base import (
 )
 from tessel.store.objects.mapped import file_bytes, open_regular
 
-__all__ = ["TEMPORARY", "LocalObjects"]
-
 TEMPORARY = ".tessel-tmp"
 """Folder of files that have no name yet; what is left there after a crash means nothing."""
 

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from tessel.errors import NotAStoreError
 
-__all__ = ["file_bytes", "map_count", "open_regular", "read_exactly"]
-
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """Return a descriptor of a regular file.

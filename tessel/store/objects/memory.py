@@ -17,8 +17,6 @@ import pyarrow as pa
 from tessel.forking import ChildSafeLock
 from tessel.store.objects.base import ObjectFacts, check_name, object_absent, short_object
 
-__all__ = ["MemoryObjects"]
-
 _lock = ChildSafeLock()
 
 

@@ -25,12 +25,10 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Integers
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadSource
-
-__all__ = ["Rows", "Wanted", "coalesce", "fetch"]
 
 Rows: TypeAlias = "range | Integers"
 """Rows of a segment: all from one to another, or single ones in any order, repeats allowed."""

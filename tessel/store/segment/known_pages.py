@@ -18,21 +18,11 @@ import numpy.typing as npt
 
 from tessel.ecs.components import SegmentKey
 from tessel.forking import ChildSafeLock
-from tessel.store.encodings.base import Page
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import Page
 from tessel.store.lru_cache import ByteLruCache
 from tessel.store.objects.base import ObjectStore
-
-__all__ = [
-    "UNPACKED",
-    "PageKey",
-    "SoundPages",
-    "is_running",
-    "sound_pages",
-    "summed",
-    "unpacked_pages",
-]
 
 SoundPages = npt.NDArray[np.bool_]
 """One flag a page: whether it was found sound. Setting one twice in a race does no harm."""

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
-from tessel.store.encodings.base import Bytes
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Bytes
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
@@ -34,8 +34,6 @@ from tessel.store.segment.sources.open import open_source
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Rows
     from tessel.store.segment.joined import JoinedPages
-
-__all__ = ["SegmentOpener"]
 
 _MOST_OPEN = 256
 """Of one store. Each holds page tables, and the bytes of a small file or the map of a large one."""

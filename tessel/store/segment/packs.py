@@ -16,12 +16,10 @@ import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError
+from tessel.store.encodings.codes import ALIGNMENT, aligned
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.segment.file_writer import EncodedSegment
-from tessel.store.segment.records import ALIGNMENT, aligned
-
-__all__ = ["PACK_BYTES", "SMALL_SEGMENT_BYTES", "PackWriter", "pack_directory"]
 
 SMALL_SEGMENT_BYTES: Final = 1 << 20
 """Segments below this share an object."""

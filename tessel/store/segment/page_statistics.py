@@ -18,11 +18,9 @@ import pyarrow.types as pat
 from tessel.arrays import arrow_array, different
 from tessel.cached import cached
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
+from tessel.store.encodings.values import Integers
 from tessel.store.segment.zone_maps import ZoneMaps
-
-__all__ = ["ColumnZones", "PageFacts", "PageStatistics"]
 
 Flags = npt.NDArray[np.bool_]
 

@@ -19,19 +19,19 @@ import pyarrow.types as pat
 from tessel.arrays import arrow_array
 from tessel.errors import CorruptSegmentError
 from tessel.kernels.decode_rows import TextTable
-from tessel.store.encodings.base import (
-    Bytes,
-    Integers,
-    Page,
-    PhysicalValues,
-    page_from_record,
-    widen,
-)
 from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.encodings.values import check_validity
+from tessel.store.encodings.values import (
+    Bytes,
+    Integers,
+    Page,
+    PhysicalValues,
+    check_validity,
+    page_from_record,
+    widen,
+)
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
     from tessel.store.segment.zone_maps import ZoneMaps
-
-__all__ = ["SegmentPages", "holds_narrow_values"]
 
 _Value = TypeVar("_Value")
 

@@ -18,8 +18,6 @@ import pyarrow.types as pat
 from tessel.arrays import arrow_scalar
 from tessel.lazy import dataclass
 
-__all__ = ["BOUND_BYTES", "ColumnStatistics", "bounds_type", "known_statistics", "summarise"]
-
 BOUND_BYTES = 64
 """The longest text or binary bound, in bytes of UTF-8."""
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import INTEGER_ENCODINGS, Integers
 from tessel.store.encodings.codes import (
     ALIGNMENT,
     PAGE_RECORD,
@@ -29,11 +28,10 @@ from tessel.store.encodings.codes import (
     ValueKind,
 )
 from tessel.store.encodings.registry import ENCODINGS
+from tessel.store.encodings.values import INTEGER_ENCODINGS, Integers
 from tessel.store.segment.expectations import Expectations
 from tessel.store.segment.frame import Frame
 from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, field_place
-
-__all__ = ["Check", "PageSet", "check_pages", "damaged", "first_failure", "per_row"]
 
 _INTEGER_CODES = np.isin(np.arange(256), sorted(INTEGER_ENCODINGS))
 _FLAGS = int(sum(PageFlag))

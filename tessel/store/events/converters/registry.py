@@ -32,17 +32,6 @@ from tessel.forking import ChildSafeLock
 from tessel.lazy import dataclass
 from tessel.store.events.cell import Cell
 
-__all__ = [
-    "Conversion",
-    "Converter",
-    "Wanted",
-    "conversions",
-    "converter_names",
-    "converter_to",
-    "find_converter",
-    "register_converter",
-]
-
 
 class Converter(ABC):
     """Makes values of one type into values of another, or of another unit.

@@ -15,8 +15,6 @@ from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.server import check_address
 
-__all__ = ["SocketSink"]
-
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.01, 1.0
 
 

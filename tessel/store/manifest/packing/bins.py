@@ -24,8 +24,6 @@ from tessel.store.manifest.packing.membership import (
     tails_of,
 )
 
-__all__ = ["Bin", "Item", "Piece", "Placement", "fill", "fullest", "make_items", "split"]
-
 
 @dataclass(frozen=True, slots=True)
 class Placement:

@@ -46,8 +46,6 @@ from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.manifest.packing.tails import FoldPlan, TailJoin, plan_folds, plan_tails
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
-__all__ = ["Flush", "Flushed"]
-
 _LONGEST = 64
 _LONGEST_PER_ROOT = 4
 

@@ -30,8 +30,6 @@ from tessel.store.manifest.packing.repacking import objects_of
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
 from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
-__all__ = ["LEAF_TAILS", "LeafFold", "LeafFolds", "fold_start", "plan_leaf_fold"]
-
 LEAF_TAILS = 32
 """A leaf with so many tails is folded."""
 

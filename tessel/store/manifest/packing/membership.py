@@ -14,19 +14,6 @@ from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "Changes",
-    "ManifestMembers",
-    "Membership",
-    "MembershipTable",
-    "Run",
-    "SymbolContent",
-    "SymbolMembership",
-    "content_of",
-    "estimate_bytes_per_segment",
-    "tails_of",
-]
-
 _SEGMENT_BYTES = 24
 _STATISTICS_BYTES = 15
 

@@ -32,8 +32,6 @@ from tessel.store.manifest.packing.plan import (
     check_bytes,
 )
 
-__all__ = ["Closure", "SliceEnds", "pack", "repack"]
-
 
 class Closure:
     """The symbols whose manifests are written anew when some symbols change.

@@ -12,8 +12,6 @@ from tessel.store.manifest.packing.bins import Placement
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
-__all__ = ["PackingMetrics", "PackingPlan", "Part", "PlannedManifest", "oversized"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -24,15 +24,6 @@ from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 from tessel.telemetry import emit
 
-__all__ = [
-    "CarriedOut",
-    "RepackReport",
-    "encoded_to_fit",
-    "objects_of",
-    "repack_all",
-    "repackings_of",
-]
-
 
 class CarriedOut:
     """A packing plan as it is encoded, planned again until all bytes fit.

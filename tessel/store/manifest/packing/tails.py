@@ -24,8 +24,6 @@ from tessel.store.manifest.packing.pack import SliceEnds
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, check_bytes
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
-__all__ = ["FAN_IN", "FoldPlan", "TailJoin", "plan_folds", "plan_tails", "should_fold"]
-
 FAN_IN = 16
 """So many tails of one size class are folded together."""
 

@@ -16,17 +16,6 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "LOCAL",
-    "REMOTE",
-    "ByteRanges",
-    "CoalesceLimits",
-    "Integers",
-    "ReadAnswer",
-    "ReadSource",
-    "Viewing",
-]
-
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 ReadAnswer: TypeAlias = "pa.Buffer | Exception"

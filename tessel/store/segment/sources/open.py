@@ -9,8 +9,6 @@ from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
 from tessel.store.segment.sources.base import ReadSource
 
-__all__ = ["open_source"]
-
 
 @singledispatch
 def open_source(objects: ObjectStore) -> ReadSource:

@@ -30,8 +30,6 @@ from tessel.store.segment.sources.base import (
 )
 from tessel.store.segment.sources.views import OpenFiles, open_object
 
-__all__ = ["ObjectStoreSource", "PreadSource", "ReadWorkers"]
-
 
 class ReadWorkers:
     """A pool of threads that read.

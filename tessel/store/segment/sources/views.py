@@ -39,15 +39,6 @@ from tessel.store.segment.sources.base import (
     ReadAnswer,
 )
 
-__all__ = [
-    "MemorySource",
-    "MmapSource",
-    "OpenFiles",
-    "answers_from_views",
-    "object_path",
-    "open_object",
-]
-
 _EMPTY = pa.py_buffer(b"")
 
 
