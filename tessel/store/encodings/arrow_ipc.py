@@ -113,9 +113,5 @@ def _read_batch(data: pa.Buffer, where: str) -> pa.RecordBatch:
 def _damaged(where: str, what: str, **attributes: Any) -> CorruptSegmentError:
     column = attributes.get("column")
     place = "" if column is None else f", column {column!r}"
-    return CorruptSegmentError(
-        f"{where} is damaged{place}: {what.splitlines()[0] if what else 'unreadable'}",
-        hint="restore the object from a copy of the store",
-        object=where,
-        **attributes,
-    )
+    what = what.splitlines()[0] if what else "unreadable"
+    return CorruptSegmentError.for_object(where, f"is damaged{place}: {what}", **attributes)

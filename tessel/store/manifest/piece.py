@@ -328,9 +328,5 @@ def _declared(column: _Column, type_: pa.DataType, name: str, key: SegmentKey) -
     try:
         return column.cast(type_)
     except pa.ArrowException as error:
-        raise CorruptSegmentError(
-            f"{key.object} is damaged, column {name!r}: it holds {column.type}, not {type_}",
-            hint="restore the object from a copy of the store",
-            object=key.object,
-            column=name,
-        ) from error
+        what = f"is damaged, column {name!r}: it holds {column.type}, not {type_}"
+        raise CorruptSegmentError.for_object(key.object, what, column=name) from error

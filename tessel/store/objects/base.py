@@ -223,19 +223,16 @@ def object_absent(name: str, uri: str) -> NotFoundError:
 
 def irregular_object(name: str, error: NotAStoreError) -> CorruptStoreError:
     """Make the error for a pipe or a device where an object should be."""
-    return CorruptStoreError(
-        f"object {name!r} is damaged: {error.message}",
-        hint="restore the object from a copy of the store",
-        object=name,
+    return CorruptStoreError.for_object(
+        f"object {name!r}", f"is damaged: {error.message}", object=name
     )
 
 
 def short_object(name: str, offset: int, length: int, size: int) -> CorruptStoreError:
     """Make the error for a range that lies outside its object."""
-    return CorruptStoreError(
-        f"object {name!r} is cut short: bytes {offset} to {offset + length} were asked for, "
-        f"it has {size}",
-        hint="restore the object from a copy of the store",
+    return CorruptStoreError.for_object(
+        f"object {name!r}",
+        f"is cut short: bytes {offset} to {offset + length} were asked for, it has {size}",
         object=name,
         offset=offset,
         length=length,

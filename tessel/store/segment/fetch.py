@@ -168,11 +168,7 @@ def _read_failed(
     if isinstance(error, (NotFoundError, CorruptStoreError)) and not isinstance(
         error, CorruptSegmentError
     ):
-        found = CorruptSegmentError(
-            f"{name} is missing or cut short: {error.message}",
-            hint="restore the object from a copy of the store",
-            object=name,
-        )
+        found = CorruptSegmentError.for_object(name, f"is missing or cut short: {error.message}")
     elif not isinstance(error, TesselError):
         found = StoreError(
             f"could not read bytes {part.start[0]} to {part.end[0]} of {name!r}: {error}",

@@ -168,11 +168,10 @@ class SegmentOpener:
             columns=columns,
         )
         if file.checksum != key.checksum:
-            raise CorruptSegmentError(
-                f"{key.object} is damaged: the checksum of the segment at {key.offset} is "
+            raise CorruptSegmentError.for_object(
+                key.object,
+                f"is damaged: the checksum of the segment at {key.offset} is "
                 f"{file.checksum:#010x}, not {key.checksum:#010x}",
-                hint="restore the object from a copy of the store",
-                object=key.object,
                 offset=key.offset,
                 length=key.length,
             )
@@ -203,8 +202,4 @@ def _slices(data: Bytes, offset: int) -> ReadBytes:
 
 
 def _cut_short(key: SegmentKey, why: str) -> CorruptSegmentError:
-    return CorruptSegmentError(
-        f"{key.object} is missing or cut short: {why}",
-        hint="restore the object from a copy of the store",
-        object=key.object,
-    )
+    return CorruptSegmentError.for_object(key.object, f"is missing or cut short: {why}")

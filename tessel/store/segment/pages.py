@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_array
-from tessel.errors import CorruptSegmentError
 from tessel.kernels.decode_rows import TextTable
 from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
@@ -36,6 +35,7 @@ from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.known_pages import UNPACKED, SoundPages, is_running, summed
+from tessel.store.segment.validation import damaged
 
 if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
@@ -441,9 +441,6 @@ def _remember(
 def _verify(stored: Bytes, record: np.void, place: dict[str, Any]) -> None:
     found = google_crc32c.value(stored)
     if found != int(record["checksum"]):
-        raise CorruptSegmentError(
-            f"{place['object']} is damaged, column {place['column']}, page {place['page']}: its "
-            f"checksum is {found:#010x}, not {int(record['checksum']):#010x}",
-            hint="restore the object from a copy of the store",
-            **place,
-        )
+        what = f"its checksum is {found:#010x}, not {int(record['checksum']):#010x}"
+        name, column, page = place["object"], place["column"], place["page"]
+        raise damaged(name, what, column=column, page=page)

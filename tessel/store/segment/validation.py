@@ -65,12 +65,7 @@ Check: TypeAlias = "tuple[Any, str]"
 def damaged(name: str, what: str, **place: Any) -> CorruptSegmentError:
     """Make the error for a damaged segment; ``place`` may name column and page."""
     where = "".join(f", {word} {value}" for word, value in place.items())
-    return CorruptSegmentError(
-        f"{name} is damaged{where}: {what}",
-        hint="restore the object from a copy of the store",
-        object=name,
-        **place,
-    )
+    return CorruptSegmentError.for_object(name, f"is damaged{where}: {what}", **place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
