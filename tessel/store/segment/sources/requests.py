@@ -16,11 +16,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from tessel.errors import OptionError, StoreError
+from tessel.errors import OptionError
 from tessel.forking import after_fork
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore, short_object
-from tessel.store.objects.local import LocalObjects
+from tessel.store.objects.local import LocalObjects, object_failed, open_object
+from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
     LOCAL,
     REMOTE,
@@ -28,7 +29,7 @@ from tessel.store.segment.sources.base import (
     CoalesceLimits,
     ReadAnswer,
 )
-from tessel.store.segment.sources.views import OpenFiles, open_object
+from tessel.store.segment.sources.views import OpenFiles
 
 
 class ReadWorkers:
@@ -153,22 +154,13 @@ class PreadSource:
         file, length = self._files.get(name), end - start
         if start < 0 or length < 0 or end > file.size:
             raise short_object(name, start, length, file.size)
-        buffer = pa.allocate_buffer(length)
-        rest = memoryview(buffer).cast("B")
-        while len(rest):
-            try:
-                count = os.preadv(file.descriptor, [rest], end - len(rest))
-            except OSError as error:
-                raise StoreError(
-                    f"could not read object {name!r}: {error.strerror or error}",
-                    object=name,
-                    errno=error.errno,
-                ) from error
-            if count == 0:
-                size = end - len(rest)
-                raise short_object(name, start, length, size)
-            rest = rest[count:]
-        return buffer
+        try:
+            found = file_bytes(file.descriptor, start, length, mapped=False)
+        except OSError as error:
+            raise object_failed("read", name, error) from error
+        if found.size != length:
+            raise short_object(name, start, length, start + found.size)
+        return found
 
 
 def _groups(starts: list[int], ends: list[int], threads: int) -> Iterator[list[int]]:

@@ -20,18 +20,16 @@ from typing import ClassVar, Final, Generic, TypeVar
 import pyarrow as pa
 
 from tessel.arrays import different
-from tessel.errors import NotAStoreError, StoreError, TesselError
+from tessel.errors import StoreError, TesselError
 from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import (
     ObjectStore,
-    check_name,
-    irregular_object,
     object_absent,
     short_object,
 )
-from tessel.store.objects.local import LocalObjects
-from tessel.store.objects.mapped import file_bytes, open_regular
+from tessel.store.objects.local import LocalObjects, object_path, open_object
+from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
     LOCAL,
     ByteRanges,
@@ -85,35 +83,6 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
 Opened = TypeVar("Opened")
 
 _numbers = itertools.count()
-
-
-def object_path(root: str, name: str) -> str:
-    """Return the path of an object's file."""
-    return os.path.join(root, *check_name(name).split("/"))
-
-
-def open_object(root: str, name: str) -> int:
-    """Return a descriptor of an object's file, for reading.
-
-    Raises
-    ------
-    NotFoundError
-        Where there is no such object.
-    StoreError
-        Where the disk refuses.
-    """
-    try:
-        return open_regular(object_path(root, name))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise object_absent(name, root) from None
-    except NotAStoreError as error:
-        raise irregular_object(name, error) from error
-    except OSError as error:
-        raise StoreError(
-            f"could not open object {name!r}: {error.strerror or error}",
-            object=name,
-            errno=error.errno,
-        ) from error
 
 
 class OpenFiles(Generic[Opened]):
