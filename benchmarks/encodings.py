@@ -25,20 +25,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tessel.store.encodings.base import (
-    COMPACT,
-    FAST,
-    EncodedPage,
-    Page,
-    PagedRows,
-    PageEncoding,
-    PhysicalValues,
-    Profile,
-    native_dtype,
-    page_from_record,
-)
+from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, PagedRows, PageEncoding, Profile
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, ValueKind, aligned
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import Page, PhysicalValues, native_dtype, page_from_record
 
 PAGE_ROWS = 65_536
 SMOKE_ROWS = 1_000

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from dataclasses import field
 from typing import Any
 
 from tessel.errors.root import without_secrets
+from tessel.forking import ChildSafeLock
 from tessel.lazy import dataclass
 
 __all__ = ["Event", "Subscriber", "emit", "follow", "is_followed", "span", "subscribe"]
@@ -61,18 +61,9 @@ class Event:
 
 Subscriber = Callable[[Event], None]
 
-_lock = threading.Lock()
+_lock = ChildSafeLock()
 _subscribers: tuple[Subscriber, ...] = ()
 _run: ContextVar[object] = ContextVar("tessel_followed", default=None)
-
-
-def _renew_lock() -> None:
-    """Give a forked child a lock that nobody holds; the tuple of subscribers is always whole."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextlib.contextmanager

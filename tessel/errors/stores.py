@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from tessel.errors.names import nearest, shown, suggestion
 from tessel.errors.root import TesselError
@@ -275,6 +275,12 @@ class CorruptStoreError(StoreError):
     """An object of the store that is damaged or missing."""
 
     kind = "store-corrupt"
+
+    @classmethod
+    def for_object(cls, name: str, what: str, **place: Any) -> Self:
+        """Return the error of an object, of which a sentence that begins with its name is true."""
+        hint = "restore the object from a copy of the store"
+        return cls(f"{name} {what}", hint=hint, **{"object": name, **place})
 
     @classmethod
     def for_events(cls, path: str | os.PathLike[str], at: int, what: str) -> Self:

@@ -15,8 +15,6 @@ from tessel.store.history.log import LogEntry
 from tessel.store.history.versions import Commit
 from tessel.store.timeline import Timeline
 
-__all__ = ["Edit", "Run", "added_rows"]
-
 _EDITS = frozenset({"write", "update", "upsert", "delete rows", "delete", "rename"})
 """Kinds of changes that may do more than add rows to the end."""
 

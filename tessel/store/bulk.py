@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from tessel.store.operations.appender import Appender
     from tessel.store.operations.compact import CompactReport
     from tessel.store.operations.finalize import Mode
+    from tessel.store.operations.incoming import Evolve
     from tessel.store.operations.staged import StagedRows
     from tessel.store.operations.write_ids import WriteId
-    from tessel.store.transaction import Evolve, Isolation, Transaction
-
-__all__ = ["Bulk"]
+    from tessel.store.transaction import Isolation, Transaction
 
 _MOST_TRIES = 64
 """So often a finalise begins anew because others changed the symbol meanwhile."""
@@ -158,8 +157,7 @@ class Bulk(Upkeep):
         CommitConflictError
             When others kept changing the symbol.
         """
-        from tessel.store.operations.finalize import Merged
-        from tessel.store.operations.taking import finalized_in, take_staged
+        from tessel.store.operations.taking import Merged, finalized_in, take_staged
         from tessel.store.operations.write_ids import check_write_id, is_written, version_of
 
         chosen = take_staged(self.id, symbol, staged, attempts)

@@ -13,8 +13,6 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.versions import Commit
 from tessel.store.view import ManifestSource, SymbolView
 
-__all__ = ["Difference", "SegmentRows", "SymbolDifference", "difference"]
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentRows:

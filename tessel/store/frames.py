@@ -38,8 +38,6 @@ from tessel.lazy import dataclass
 from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.types import normalise, normalise_schema
 
-__all__ = ["Frame", "check_column_names", "describe_differences", "read_frame"]
-
 
 @dataclass(frozen=True)
 class Frame:

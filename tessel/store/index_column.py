@@ -13,15 +13,6 @@ from tessel.arrays import arrow_array, arrow_scalar, numpy_array, scalar_text
 from tessel.errors import IndexColumnError, InvalidInputError, UnsortedIndexError
 from tessel.store.segment.types import is_index_type
 
-__all__ = [
-    "check_index",
-    "check_index_type",
-    "checked_order",
-    "in_order",
-    "index_integers",
-    "sorted_by",
-]
-
 _SORT_HINT = "write(…, sort=True) sorts the rows first, keeping the order of equal times"
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-__all__ = ["ByteLruCache", "LruCache"]
+from tessel.forking import after_fork
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -85,7 +83,7 @@ class ByteLruCache(Generic[K, V]):
         self._lock = threading.Lock()
         self._found: OrderedDict[K, V] = OrderedDict()
         self._bytes = 0
-        _by_bytes.add(self)
+        after_fork(self, ByteLruCache.renew_lock)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -134,14 +132,3 @@ class ByteLruCache(Generic[K, V]):
             self._found = OrderedDict()
             self._bytes = 0
         self._lock = threading.Lock()
-
-
-_by_bytes: weakref.WeakSet[ByteLruCache[Any, Any]] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for cache in list(_by_bytes):
-        cache.renew_lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -15,8 +15,6 @@ from tessel.store.timeline import AsOf, Timeline
 if TYPE_CHECKING:
     from tessel.store.manifest.packing.repacking import RepackReport
 
-__all__ = ["ManifestSets", "Manifests", "checked_configuration"]
-
 Manifests = ManifestConfiguration | Mapping[str, Any] | None
 """A configuration of manifests, or the plain data of one; None for that of the store."""
 

@@ -27,8 +27,6 @@ from tessel.lazy import dataclass
 from tessel.store.frames import describe_differences
 from tessel.store.index_column import checked_order, index_integers
 
-__all__ = ["Run", "merge_ordered"]
-
 _OUT_OF_ORDER = "each input of a merge is ordered by time: sort it first"
 
 

@@ -17,25 +17,6 @@ import re
 
 from tessel.errors import RefNameError, SymbolNameError
 
-__all__ = [
-    "LEASES",
-    "LOG",
-    "STORE",
-    "check_new_ref_name",
-    "check_ref_name",
-    "check_symbol_name",
-    "leaf_name",
-    "lease_name",
-    "log_name",
-    "log_number",
-    "manifest_name",
-    "new_id",
-    "object_kind",
-    "refs_name",
-    "segment_id",
-    "segment_name",
-]
-
 STORE = "store.json"
 LOG = "log/"
 LEASES = "lease/"

@@ -25,8 +25,6 @@ from tessel.errors import InvalidInputError, UnicodeTextError, UnsupportedTypeEr
 from tessel.store.frames import check_column_names
 from tessel.store.pandas_shape import PandasShape
 
-__all__ = ["PandasColumns", "read_pandas"]
-
 _MOST_CATEGORY_BYTES = 1 << 15
 """Of all categories of a symbol: they are part of what each commit of it writes."""
 

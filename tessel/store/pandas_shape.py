@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 
-__all__ = ["PandasShape"]
-
 Key = TypeVar("Key", bound=Hashable)
 _Label = str | int | None
 _TEXT_CHARACTERS = 200

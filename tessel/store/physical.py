@@ -18,8 +18,6 @@ from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.reader import SegmentReader
 from tessel.store.view import SymbolView
 
-__all__ = ["physical_columns"]
-
 _SCHEMA = pa.schema(
     [
         ("column", pa.string()),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tessel.store.repository import Repository
 from tessel.store.view import SymbolView
 
-__all__ = ["PinnedViews"]
-
 
 class PinnedViews:
     """Gives symbols at the version of one of them, so that a query sees one snapshot.

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from tessel.store.difference import Difference
     from tessel.store.objects.cloud_place import CloudOptions
     from tessel.store.objects.credentials import CredentialsSource
-    from tessel.store.transaction import Evolve, Isolation, Transaction
-
-__all__ = ["Repository"]
+    from tessel.store.operations.incoming import Evolve
+    from tessel.store.transaction import Isolation, Transaction
 
 
 @checks_arguments

@@ -16,12 +16,10 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-
-__all__ = ["SingleRows"]
 
 _MOST_CHOICES: Final = 8
 """Choices of columns whose index is kept."""

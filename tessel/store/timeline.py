@@ -26,8 +26,6 @@ from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import check_ref_name, check_symbol_name
 from tessel.store.objects.base import ObjectStore, freeing
 
-__all__ = ["AsOf", "Timeline", "Version"]
-
 
 @dataclass(frozen=True, slots=True)
 class Version:

@@ -22,14 +22,12 @@ from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.objects.base import ObjectStore
 from tessel.store.operations import columns, rows, symbols
 from tessel.store.operations.compact import compact as compact_symbol
-from tessel.store.operations.finalize import Merged, Mode, finalize
-from tessel.store.operations.incoming import Evolve
+from tessel.store.operations.finalize import Mode, finalize
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
+from tessel.store.operations.taking import Merged
 from tessel.store.operations.upsert import upsert as upsert_rows
 from tessel.store.operations.write_ids import WriteId
-
-__all__ = ["Evolve", "Isolation", "Transaction"]
 
 Isolation = Literal["snapshot", "serializable"]
 """``"snapshot"``: what was read may have changed; ``"serializable"``: then the commit conflicts."""

@@ -16,7 +16,7 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.format import ManifestReference
@@ -28,8 +28,6 @@ from tessel.store.objects.base import ObjectStore
 if TYPE_CHECKING:
     from tessel.store.pandas_shape import PandasShape
     from tessel.store.single_rows import SingleRows
-
-__all__ = ["SymbolView"]
 
 _MOST_SYMBOLS = 16
 """States of symbols of a repository of which the index, and random access, are kept ready."""

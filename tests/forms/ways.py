@@ -22,7 +22,9 @@ from tessel.clauses.spill import local_pool
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.kernels import library
 from tessel.options import options
-from tessel.store.segment.sources import open as sources
+from tessel.store.segment import opened
+from tessel.store.segment.sources.requests import ObjectStoreSource
+from tessel.store.segment.sources.views import MemorySource
 from tests.clauses.helpers import SETTINGS
 from tests.clauses.stored_ways import by_values
 from tests.forms.writing import FormsOfPages
@@ -34,6 +36,8 @@ _PASSING = 3
 
 _FEW_ROWS = 300
 """Up to so many rows kernels may run as Python."""
+
+_SOURCES: dict[str, Any] = {"memory": MemorySource, "object_store": ObjectStoreSource}
 
 _NOT_AT_RUN_TIME = ("build", "lowering")
 """Modules of kernels that need a compiler."""
@@ -243,7 +247,7 @@ class Reading:
             if self.order is not None:
                 random = np.random.default_rng(self.order)
                 patch.setattr(LocalPool, "map", lambda pool, tasks: _in_any_order(tasks, random))
-            patch.setattr(sources, "default_source", sources.SOURCES[self.source])
+            patch.setattr(opened, "open_source", _SOURCES[self.source])
             if self.values:
                 stack.enter_context(by_values())
             yield

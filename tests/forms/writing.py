@@ -20,20 +20,14 @@ import pytest
 
 from tessel.store.encodings import block_codec, dictionary, linear, run_end, scaled, variable
 from tessel.store.encodings.arithmetic import LinearFit, fit_linear
-from tessel.store.encodings.base import (
-    COMPACT,
-    FAST,
-    EncodedPage,
-    PhysicalValues,
-    Profile,
-    integer_view,
-)
+from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, Profile
 from tessel.store.encodings.codes import Codec, EncodingCode, ValueKind
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn
 from tessel.store.encodings.inner import INNER
 from tessel.store.encodings.packed import narrowest_width
 from tessel.store.encodings.registry import ENCODINGS
 from tessel.store.encodings.scaled import Scaled
+from tessel.store.encodings.values import PhysicalValues, integer_view
 from tessel.store.segment import column_writer, file_writer, paging
 from tessel.store.segment.column_writer import EncodedColumn
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Bytes, Integers, Profile, integer_view
+from tessel.store.encodings.base import Profile
 from tessel.store.encodings.packed import (
     WHOLE_WIDTHS,
     pack,
@@ -24,22 +24,7 @@ from tessel.store.encodings.packed import (
     unpack,
     unpack_into,
 )
-
-__all__ = [
-    "CHUNK",
-    "LinearFit",
-    "fill_linear",
-    "fit_linear",
-    "linear_at",
-    "linear_in_segment",
-    "linear_size",
-    "load",
-    "proven_bounds",
-    "signed_word",
-    "slot_places",
-    "stored_width",
-    "unsigned_view",
-]
+from tessel.store.encodings.values import Bytes, Integers, integer_view
 
 CHUNK: Final = 1 << 16
 """Values handled at once, so that what is in between stays in the cache whatever the page."""

@@ -13,8 +13,6 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.errors import CorruptSegmentError
 
-__all__ = ["ArrowIpc"]
-
 _MAGIC = b"ARROW1"
 _SHORTEST_FILE = 2 * len(_MAGIC) + 6
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=False)
@@ -115,9 +113,5 @@ def _read_batch(data: pa.Buffer, where: str) -> pa.RecordBatch:
 def _damaged(where: str, what: str, **attributes: Any) -> CorruptSegmentError:
     column = attributes.get("column")
     place = "" if column is None else f", column {column!r}"
-    return CorruptSegmentError(
-        f"{where} is damaged{place}: {what.splitlines()[0] if what else 'unreadable'}",
-        hint="restore the object from a copy of the store",
-        object=where,
-        **attributes,
-    )
+    what = what.splitlines()[0] if what else "unreadable"
+    return CorruptSegmentError.for_object(where, f"is damaged{place}: {what}", **attributes)

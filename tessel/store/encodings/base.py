@@ -24,42 +24,14 @@ import numpy.typing as npt
 from tessel.lazy import dataclass
 from tessel.store.encodings.codes import Codec, EncodingCode, ValueKind
 from tessel.store.encodings.values import (
-    INTEGER_ENCODINGS,
     Bytes,
     Integers,
     Page,
     PhysicalValues,
     check_bounds,
-    integer_view,
     kind_bounds,
     native_dtype,
-    page_from_record,
-    stored_kind,
-    widen,
 )
-
-__all__ = [
-    "COMPACT",
-    "FAST",
-    "INTEGER_ENCODINGS",
-    "Bytes",
-    "EncodedPage",
-    "IntegerEncoding",
-    "Integers",
-    "Packing",
-    "Page",
-    "PageEncoding",
-    "PageSummary",
-    "PagedRows",
-    "PhysicalValues",
-    "Profile",
-    "integer_view",
-    "native_dtype",
-    "page_from_record",
-    "stored_kind",
-    "widen",
-    "words_as_values",
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

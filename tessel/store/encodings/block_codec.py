@@ -25,21 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.store.encodings.base import Bytes, EncodedPage, Integers, Packing, Profile
+from tessel.store.encodings.base import EncodedPage, Packing, Profile
 from tessel.store.encodings.codes import BLOCK_BYTES, Codec, EncodingCode
-from tessel.store.encodings.values import damaged_page
-
-__all__ = [
-    "ChosenCodec",
-    "block_table",
-    "choose_codec",
-    "compress_blocks",
-    "decompress_blocks",
-    "fewest_stored_bytes",
-    "planes_codec",
-    "table_bytes",
-    "whole_widths",
-]
+from tessel.store.encodings.values import Bytes, Integers, damaged_page
 
 _ZSTD_LEVEL = 3
 _PLANES: Final[Mapping[int, int]] = {

@@ -22,29 +22,21 @@ from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import (
     COMPACT,
     FAST,
-    INTEGER_ENCODINGS,
     EncodedPage,
     PageEncoding,
     PageSummary,
-    PhysicalValues,
     Profile,
-    native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.delta import least_delta_bytes
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, physical_values
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
-from tessel.store.encodings.values import expected_distinct
-
-__all__ = [
-    "PROFILES",
-    "check_override",
-    "choose",
-    "column_dictionary",
-    "encode_as",
-    "narrow_decimals",
-    "summarise_values",
-]
+from tessel.store.encodings.values import (
+    INTEGER_ENCODINGS,
+    PhysicalValues,
+    expected_distinct,
+    native_dtype,
+)
 
 Candidate = tuple[PageEncoding, PhysicalValues, PageSummary]
 

@@ -13,20 +13,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = [
-    "ALIGNMENT",
-    "BLOCK_BYTES",
-    "PACKED_WIDTHS",
-    "PAGE_RECORD",
-    "SLOTS",
-    "Codec",
-    "EncodingCode",
-    "PageFlag",
-    "Role",
-    "ValueKind",
-    "aligned",
-]
-
 ALIGNMENT: Final = 64
 """Pages, and the buffers inside an uncompressed page, begin at multiples of this."""
 

@@ -11,20 +11,14 @@ from tessel.store.encodings.arithmetic import signed_word, slot_places, unsigned
 from tessel.store.encodings.base import (
     EncodedPage,
     IntegerEncoding,
-    Integers,
-    Page,
     PagedRows,
     PageSummary,
-    PhysicalValues,
     Profile,
-    integer_view,
-    native_dtype,
     words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.values import Integers, Page, PhysicalValues, integer_view, native_dtype
 from tessel.store.encodings.variable import check_text, gather_spans, repeated
-
-__all__ = ["Constant"]
 
 _IN_SLOT = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _WORD = 1 << 64

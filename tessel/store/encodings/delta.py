@@ -11,20 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.arithmetic import CHUNK, linear_size, stored_width, unsigned_view
-from tessel.store.encodings.base import (
-    Bytes,
-    EncodedPage,
-    IntegerEncoding,
-    Integers,
-    Page,
-    PageSummary,
-    Profile,
-    integer_view,
-)
+from tessel.store.encodings.base import EncodedPage, IntegerEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import pack, packed_size, packed_sizes, unpack
-
-__all__ = ["Delta", "least_delta_bytes"]
+from tessel.store.encodings.values import Bytes, Integers, Page, integer_view
 
 _WORD: Final = 1 << 64
 _SAMPLE = 64

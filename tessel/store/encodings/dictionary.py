@@ -14,13 +14,10 @@ import numpy.typing as npt
 from tessel.store.encodings.arithmetic import linear_in_segment
 from tessel.store.encodings.base import (
     EncodedPage,
-    Integers,
     Packing,
-    Page,
     PagedRows,
     PageEncoding,
     PageSummary,
-    PhysicalValues,
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
@@ -31,9 +28,8 @@ from tessel.store.encodings.inner import (
     inner_bytes,
     inner_of,
 )
+from tessel.store.encodings.values import Integers, Page, PhysicalValues
 from tessel.store.encodings.variable import take_values
-
-__all__ = ["Dictionary"]
 
 
 class Dictionary(PageEncoding):

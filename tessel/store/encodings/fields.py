@@ -24,20 +24,8 @@ import pyarrow.types as pat
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import UnsupportedTypeError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import Role, ValueKind
-from tessel.store.encodings.values import bits_of
-
-__all__ = [
-    "FieldNode",
-    "NodeValues",
-    "PhysicalColumn",
-    "assemble",
-    "field_nodes",
-    "physical_values",
-    "shred",
-    "to_arrow",
-]
+from tessel.store.encodings.values import Bytes, Integers, PhysicalValues, bits_of, native_dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.arithmetic import load, slot_places
-from tessel.store.encodings.base import (
-    EncodedPage,
+from tessel.store.encodings.base import EncodedPage, PagedRows, PageEncoding, PageSummary, Profile
+from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.values import (
     Integers,
     Page,
-    PagedRows,
-    PageEncoding,
-    PageSummary,
     PhysicalValues,
-    Profile,
+    bits_at,
+    bits_of,
     native_dtype,
 )
-from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.values import bits_at, bits_of
-
-__all__ = ["Flat"]
 
 
 class Flat(PageEncoding):

@@ -13,29 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.base import (
-    EncodedPage,
-    IntegerEncoding,
-    Integers,
-    Page,
-    PageSummary,
-    Profile,
-)
+from tessel.store.encodings.base import EncodedPage, IntegerEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.constant import Constant
 from tessel.store.encodings.delta import Delta, least_delta_bytes
 from tessel.store.encodings.linear import Linear
 from tessel.store.encodings.run_end import RunEnd
-
-__all__ = [
-    "INNER",
-    "IS_ADDRESSABLE",
-    "best_estimate",
-    "encode_inner",
-    "inner_bytes",
-    "inner_of",
-]
-
+from tessel.store.encodings.values import Integers, Page
 
 _STORES: Final[tuple[IntegerEncoding, ...]] = (Constant(), Linear(), Delta(), RunEnd())
 

@@ -23,22 +23,16 @@ from tessel.store.encodings.arithmetic import (
     stored_width,
 )
 from tessel.store.encodings.base import (
-    Bytes,
     EncodedPage,
     IntegerEncoding,
-    Integers,
-    Page,
     PagedRows,
     PageSummary,
-    PhysicalValues,
     Profile,
-    native_dtype,
     words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import packed_size, packed_sizes, unpack
-
-__all__ = ["Linear"]
+from tessel.store.encodings.values import Bytes, Integers, Page, PhysicalValues, native_dtype
 
 
 class Linear(IntegerEncoding):

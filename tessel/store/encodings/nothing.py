@@ -7,20 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.base import (
-    EncodedPage,
-    Integers,
-    Page,
-    PagedRows,
-    PageEncoding,
-    PageSummary,
-    PhysicalValues,
-    Profile,
-    native_dtype,
-)
+from tessel.store.encodings.base import EncodedPage, PagedRows, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-
-__all__ = ["AllMissing", "Nothing"]
+from tessel.store.encodings.values import Integers, Page, PhysicalValues, native_dtype
 
 _VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 

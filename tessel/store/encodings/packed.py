@@ -15,20 +15,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.base import Bytes, Integers
 from tessel.store.encodings.codes import PACKED_WIDTHS
-
-__all__ = [
-    "END_WIDTHS",
-    "WHOLE_WIDTHS",
-    "narrowest_width",
-    "pack",
-    "packed_at",
-    "packed_size",
-    "packed_sizes",
-    "unpack",
-    "unpack_into",
-]
+from tessel.store.encodings.values import Bytes, Integers
 
 WHOLE_WIDTHS: Final = frozenset({8, 16, 32, 64})
 """Widths in bits that are arrays."""

@@ -18,9 +18,6 @@ from tessel.store.encodings.run_end import RunEnd
 from tessel.store.encodings.scaled import Scaled
 from tessel.store.encodings.variable import Variable
 
-__all__ = ["ENCODINGS", "encoding_by_code", "encoding_by_name", "encoding_names"]
-
-
 ENCODINGS: Final[Mapping[int, PageEncoding]] = MappingProxyType(
     {
         int(encoding.code): encoding

@@ -16,17 +16,7 @@ from tessel.store.encodings.arithmetic import (
     stored_width,
     unsigned_view,
 )
-from tessel.store.encodings.base import (
-    Bytes,
-    EncodedPage,
-    IntegerEncoding,
-    Integers,
-    Page,
-    PageSummary,
-    PhysicalValues,
-    Profile,
-    native_dtype,
-)
+from tessel.store.encodings.base import EncodedPage, IntegerEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import (
     END_WIDTHS,
@@ -34,9 +24,14 @@ from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,
 )
-from tessel.store.encodings.values import check_bounds
-
-__all__ = ["RunEnd"]
+from tessel.store.encodings.values import (
+    Bytes,
+    Integers,
+    Page,
+    PhysicalValues,
+    check_bounds,
+    native_dtype,
+)
 
 
 class RunEnd(IntegerEncoding):

@@ -23,22 +23,11 @@ from tessel.store.encodings.arithmetic import (
     signed_word,
     unsigned_view,
 )
-from tessel.store.encodings.base import (
-    EncodedPage,
-    Integers,
-    Page,
-    PagedRows,
-    PageEncoding,
-    PageSummary,
-    PhysicalValues,
-    Profile,
-    native_dtype,
-)
+from tessel.store.encodings.base import EncodedPage, PagedRows, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.inner import IS_ADDRESSABLE, encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
-
-__all__ = ["POWERS", "Scaled"]
+from tessel.store.encodings.values import Integers, Page, PhysicalValues, native_dtype
 
 POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 """Powers of ten that are doubles, exactly."""

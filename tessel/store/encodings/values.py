@@ -21,27 +21,6 @@ from tessel.errors import CorruptSegmentError
 from tessel.lazy import dataclass
 from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
 
-__all__ = [
-    "INTEGER_ENCODINGS",
-    "Bytes",
-    "Integers",
-    "Page",
-    "PhysicalValues",
-    "bits_at",
-    "bits_of",
-    "check_bounds",
-    "check_validity",
-    "count_ones",
-    "damaged_page",
-    "expected_distinct",
-    "integer_view",
-    "kind_bounds",
-    "native_dtype",
-    "page_from_record",
-    "stored_kind",
-    "widen",
-]
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
 

@@ -26,15 +26,11 @@ from tessel.store.encodings.arithmetic import (
     stored_width,
 )
 from tessel.store.encodings.base import (
-    Bytes,
     EncodedPage,
-    Integers,
     Packing,
-    Page,
     PagedRows,
     PageEncoding,
     PageSummary,
-    PhysicalValues,
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
@@ -42,8 +38,7 @@ from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,
 )
-
-__all__ = ["Variable", "check_text", "gather_spans", "repeated", "take_values"]
+from tessel.store.encodings.values import Bytes, Integers, Page, PhysicalValues
 
 _LARGEST = (1 << 31) - 1
 _LONG = 64

@@ -28,8 +28,6 @@ from tessel.store.events.stored_cells import CellCache
 from tessel.store.events.tables import range_of, state_rows, states_of, view_of
 from tessel.store.events.timeline import Timeline, TimelineKind, time_of, time_point_of
 
-__all__ = ["EventAnswers"]
-
 _UNKNOWN = b"tessel.unknown"
 
 

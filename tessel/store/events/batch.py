@@ -26,15 +26,6 @@ from tessel.store.events.timeline import (
     check_entity,
 )
 
-__all__ = [
-    "KIND",
-    "EventBatch",
-    "batches_of_rows",
-    "columns_by_kind",
-    "only_column",
-    "pieces_of",
-]
-
 EVENT_ID, INSTANCES = "event_id", "num_instances"
 KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
 _ARRIVED, _LIST = b"tessel.ingestion_time", b"tessel.list"

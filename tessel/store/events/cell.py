@@ -18,8 +18,6 @@ from tessel.store.events.extension_types import ReferenceType
 from tessel.store.events.reference import Reference, check_references, reference_array
 from tessel.store.events.timeline import check_component
 
-__all__ = ["Cell", "check_instances", "check_type"]
-
 
 @checks_arguments
 @dataclass(frozen=True, eq=False)

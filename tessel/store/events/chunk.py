@@ -25,18 +25,6 @@ from tessel.store.events.runs import Runs
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
 
-__all__ = [
-    "Cells",
-    "Chunk",
-    "Shape",
-    "as_lists",
-    "cast_lists",
-    "chunk_of",
-    "compacted",
-    "lists_of",
-    "merged",
-]
-
 Cells: TypeAlias = pa.Array | StoredCells
 """The cells of a component: in memory, or of a saved recording."""
 

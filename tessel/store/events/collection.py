@@ -21,8 +21,6 @@ from tessel.store.events.index import Draft, Place, ShapeLog, View
 from tessel.store.events.queries import cleared_timeless
 from tessel.store.events.row import MARKS
 
-__all__ = ["Collected", "collect_before", "collect_overwritten", "drop_where", "id_at_fraction"]
-
 
 @dataclass(frozen=True)
 class Collected:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tessel.errors import CorruptStoreError, StoreBusyError, StoreError, TesselError
+from tessel.forking import after_fork
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_frames import (
     EventFile,
@@ -22,10 +23,7 @@ from tessel.store.events.event_frames import (
     read_bytes,
     report,
 )
-from tessel.store.events.forking import after_fork
-from tessel.store.objects.mapped import open_regular
-
-__all__ = ["Journal", "read_events", "write_events"]
+from tessel.store.objects.mapped import open_regular, sync_directory, write_all
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -125,11 +123,11 @@ class Journal:
     def _begin(self) -> None:
         os.ftruncate(self._descriptor, 0)
         header = file_header(FileKind.JOURNAL)
-        _write(self._descriptor, header)
+        write_all(self._descriptor, header)
         self._end = len(header)
         if self._sync:
             os.fsync(self._descriptor)
-            _sync_folder(self.path)
+            sync_directory(self.path.parent)
 
     def replay(self) -> Iterator[EventBatch]:
         """Give what is there. A torn frame is cut off, and kept in a file beside.
@@ -164,7 +162,7 @@ class Journal:
         if os.fstat(self._descriptor).st_size > self._end:
             os.ftruncate(self._descriptor, self._end)  # what a failed append could not take back
         try:
-            _write(self._descriptor, data)
+            write_all(self._descriptor, data)
             if self._sync:
                 os.fsync(self._descriptor)
         except OSError:
@@ -203,11 +201,11 @@ class Journal:
                 number += 1
         try:
             for at in range(start, stop, _BLOCK_BYTES):
-                _write(target, read_bytes(self._descriptor, at, min(_BLOCK_BYTES, stop - at)))
+                write_all(target, read_bytes(self._descriptor, at, min(_BLOCK_BYTES, stop - at)))
             os.fsync(target)
         finally:
             os.close(target)
-        _sync_folder(beside)
+        sync_directory(beside.parent)
         return beside
 
 
@@ -220,17 +218,17 @@ def _written(path: Path, batches: Iterable[EventBatch], kind: FileKind, *, sync:
     descriptor = _locked(part)
     try:
         os.ftruncate(descriptor, 0)
-        _write(descriptor, file_header(kind))
+        write_all(descriptor, file_header(kind))
         for batch in batches:
             if len(batch):
-                _write(descriptor, frame_of([batch]))
+                write_all(descriptor, frame_of([batch]))
         if kind is FileKind.DUMP:
-            _write(descriptor, frame_of([]))
+            write_all(descriptor, frame_of([]))
         if sync:
             os.fsync(descriptor)
         part.replace(path)
         if sync:
-            _sync_folder(path)
+            sync_directory(path.parent)
     except BaseException:
         os.close(descriptor)
         part.unlink(missing_ok=True)
@@ -258,17 +256,3 @@ def _locked(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:  # the system writes at most two gigabytes at a time
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -30,9 +30,8 @@ import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError
 from tessel.store.events.batch import EventBatch
+from tessel.store.objects.mapped import read_exactly
 from tessel.telemetry import emit
-
-__all__ = ["EventFile", "FileKind", "file_header", "frame_of", "read_bytes", "report"]
 
 _logger = logging.getLogger("tessel")
 
@@ -232,14 +231,10 @@ def frame_of(batches: Sequence[EventBatch]) -> bytes:
 
 def read_bytes(descriptor: int, start: int, length: int) -> bytes:
     """Return bytes that a file has, however many calls it takes."""
-    parts: list[bytes] = []
-    while length:
-        part = os.pread(descriptor, length, start)
-        if not part:
-            raise OSError("the file became shorter while it was read")
-        parts.append(part)
-        start, length = start + len(part), length - len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    data = read_exactly(descriptor, start, length)
+    if len(data) < length:
+        raise OSError("the file became shorter while it was read")
+    return data
 
 
 def report(name: str, text: str, **facts: str | int) -> None:

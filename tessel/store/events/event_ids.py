@@ -19,9 +19,7 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
-from tessel.store.events.forking import after_fork
-
-__all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "ids_as_arrow", "ids_of_arrow", "log_time"]
+from tessel.forking import after_fork
 
 _COUNTER_BITS = 64
 _MOST = (1 << _COUNTER_BITS) - 1

@@ -11,15 +11,6 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-__all__ = [
-    "ComponentNameType",
-    "EntityPathType",
-    "EventIdType",
-    "OwnType",
-    "ReferenceType",
-    "register_own_types",
-]
-
 
 class OwnType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
     """An extension type without parameters: one storage, one name."""

@@ -22,8 +22,6 @@ from tessel.store.events.chunk import Chunk, Shape, merged
 from tessel.store.events.row import MARKS
 from tessel.store.events.timeline import Timeline
 
-__all__ = ["NOTHING", "Draft", "EntityLogs", "Key", "Place", "ShapeLog", "View"]
-
 Key = tuple[int, int, int]
 """What decides between two events: time, and the two parts of the id."""
 

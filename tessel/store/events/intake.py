@@ -17,8 +17,6 @@ from tessel.store.events.index import Draft, View
 from tessel.store.events.row import Row
 from tessel.store.events.table import Table
 
-__all__ = ["ArrivalClock", "Events", "batches_of", "new_batches"]
-
 Events = Row | Table | EventBatch | Iterable[Row] | Iterable[EventBatch]
 """What can be inserted."""
 

@@ -19,6 +19,7 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.errors.arguments import checks_arguments
+from tessel.forking import after_fork
 from tessel.lazy import dataclass
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
@@ -32,7 +33,6 @@ from tessel.store.events.collection import (
 )
 from tessel.store.events.event_file import Journal, opening, read_events, write_events
 from tessel.store.events.event_ids import id_parts
-from tessel.store.events.forking import after_fork
 from tessel.store.events.index import Draft, ShapeLog, View
 from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
@@ -43,8 +43,6 @@ from tessel.store.events.stored_cells import CellCache
 from tessel.store.events.timeline import time_of
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
-
-__all__ = ["Change", "LiveStore"]
 
 _MOST_ROUNDS = 4
 

@@ -20,8 +20,6 @@ from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS
 from tessel.store.events.timeline import Timeline, TimelineKind
 from tessel.store.events.timeline import time_point_of as times_of
 
-__all__ = ["MergedBatch", "Pending", "cell_of", "merge_same_time"]
-
 Instant = tuple[str, int]
 """A timeline and a time on it; of timeless events one of no timeline."""
 

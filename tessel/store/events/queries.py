@@ -26,19 +26,6 @@ from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
 from tessel.store.events.timeline import STAMP, Timeline
 
-__all__ = [
-    "Found",
-    "State",
-    "States",
-    "cleared_timeless",
-    "found_at",
-    "join_instances",
-    "kind_of",
-    "latest_at",
-    "latest_many",
-    "states_many",
-]
-
 _BEFORE_ALL: Key = (-(2**63), -1, -1)
 
 

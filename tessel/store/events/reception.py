@@ -17,8 +17,6 @@ from tessel.errors import StoreError, TesselError
 from tessel.lazy import dataclass
 from tessel.store.events import wire
 
-__all__ = ["Reception", "shut"]
-
 _LOOK_SECONDS = 0.1
 _PAUSE_SECONDS = 0.5
 _GREETING_SECONDS, _HEAR_OUT_SECONDS = 10.0, 1.0

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, chunk_of
 from tessel.store.events.event_ids import ids_of_arrow
@@ -38,8 +38,6 @@ from tessel.store.events.timeline import Timeline
 from tessel.store.operations.reading import Reader
 from tessel.store.repository import Repository
 from tessel.store.view import SymbolView
-
-__all__ = ["Recording"]
 
 
 class Recording:

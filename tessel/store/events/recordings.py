@@ -30,17 +30,6 @@ from tessel.store.events.event_ids import ids_as_arrow
 from tessel.store.events.timeline import STAMP, Timeline, TimelineKind
 from tessel.store.repository import Repository
 
-__all__ = [
-    "ARRIVED",
-    "ATTACHED",
-    "EMPTY",
-    "EVENT_ID",
-    "INSTANCES",
-    "PRESENCE",
-    "Description",
-    "save_recording",
-]
-
 ATTACHED = "tessel.events"
 EVENT_ID, INSTANCES, PRESENCE = "event_id", "num_instances", "tessel.presence"
 EMPTY = "tessel.empty"

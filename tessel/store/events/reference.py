@@ -22,8 +22,6 @@ from tessel.errors.root import without_secrets
 from tessel.lazy import dataclass
 from tessel.store.events.extension_types import ReferenceType
 
-__all__ = ["Reference", "check_references", "reference_array"]
-
 _MOST_URI_BYTES = 2048
 _MOST_OFFSET = 2**63 - 1
 

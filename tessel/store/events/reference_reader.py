@@ -28,8 +28,6 @@ from tessel.store.events.reference import Reference
 from tessel.store.lru_cache import ByteLruCache
 from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
 
-__all__ = ["ReferenceReader", "References"]
-
 References: TypeAlias = Found | Cell | pa.Array | pa.ChunkedArray | Iterable[Reference | None]
 """What holds references: an answer, a cell, a column of a query's result, or a list."""
 

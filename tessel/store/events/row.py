@@ -14,8 +14,6 @@ from tessel.store.events.cell import Cell, check_instances
 from tessel.store.events.event_ids import id_bytes, id_parts
 from tessel.store.events.timeline import Timeline, check_entity, time_point_of
 
-__all__ = ["CLEAR", "CLEAR_RECURSIVE", "INSTANCE_KEY", "Row"]
-
 CLEAR = "tessel.clear"
 """Component of an event that clears its entity."""
 CLEAR_RECURSIVE = "tessel.clear_recursive"

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = ["Runs", "from_text", "to_text"]
-
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from tessel.closing import Closing
 from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselError
+from tessel.forking import after_fork
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.forking import after_fork
 from tessel.store.events.reception import Reception, shut
-
-__all__ = ["EventServer", "check_address"]
 
 _WAITING_CONNECTIONS = 128
 _HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20

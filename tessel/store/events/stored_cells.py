@@ -16,12 +16,10 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import ByteLruCache
 from tessel.store.manifest.piece import PieceSource
 from tessel.store.view import SymbolView
-
-__all__ = ["CellCache", "StoredCells", "StoredColumn"]
 
 _FEW = 8
 """Of a page that cannot be kept single rows are taken where at most one in so many is wanted."""

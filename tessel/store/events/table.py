@@ -25,8 +25,6 @@ from tessel.store.events.extension_types import EntityPathType, EventIdType
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, INSTANCE_KEY, Row
 from tessel.store.events.timeline import Timeline, TimelineKind, check_component
 
-__all__ = ["Table", "batch_of_rows", "rows_of_batch"]
-
 _COMPONENT = b"tessel.component"
 _TIMELINE, _TIMELINE_NAME = b"tessel.timeline", b"tessel.timeline_name"
 _BATCH_ID = b"tessel.batch_id"

@@ -16,8 +16,6 @@ from tessel.store.events.index import Key, Place, ShapeLog, View
 from tessel.store.events.queries import kind_of, states_many
 from tessel.store.events.timeline import STAMP, Timeline
 
-__all__ = ["range_of", "state_rows", "states_of", "view_of"]
-
 EVENT_ID, INSTANCES, CLEARED = "event_id", "num_instances", "cleared"
 EVENT_TIMES = ("log_time", "ingestion_time")
 

@@ -17,16 +17,6 @@ from tessel.expression.scalars import scalar_of, whole_number
 from tessel.expression.types import UNIT_NANOSECONDS
 from tessel.lazy import dataclass
 
-__all__ = [
-    "STAMP",
-    "Timeline",
-    "TimelineKind",
-    "check_component",
-    "check_entity",
-    "time_of",
-    "time_point_of",
-]
-
 _PART = re.compile(r"[^/\x00-\x1f]+")
 _MOST_NAME_BYTES = 512
 RESERVED = "tessel."

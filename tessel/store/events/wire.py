@@ -33,19 +33,6 @@ from tessel.errors import FormatVersionError, InvalidInputError, TesselError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape
 
-__all__ = [
-    "GREETING",
-    "Address",
-    "Decoder",
-    "Encoder",
-    "check_greeting",
-    "error_reply",
-    "receive",
-    "receive_reply",
-    "receive_request",
-    "reply",
-]
-
 Address = tuple[str, int] | str | Path
 
 _MAGIC = b"TSLEVS"

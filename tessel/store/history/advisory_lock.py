@@ -19,8 +19,6 @@ from typing import Protocol, runtime_checkable
 from tessel.store.objects.base import ObjectStore
 from tessel.store.objects.local import TEMPORARY, LocalObjects
 
-__all__ = ["SupportsAdvisoryLock", "advisory_lock"]
-
 _LONGEST_WAIT_SECONDS = 2.0
 _POLL_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.5

@@ -24,24 +24,6 @@ from tessel.store.history.committed_changes import (
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 
-__all__ = [
-    "Alteration",
-    "Change",
-    "Claim",
-    "CommittedChange",
-    "Edit",
-    "NewColumns",
-    "Removal",
-    "Repacking",
-    "Replacement",
-    "Tried",
-    "apply",
-    "repacked",
-    "resolved",
-    "splice",
-    "spliced",
-]
-
 Claim = tuple[int | None, int | None]
 """Index values ``[from, to]`` in which nobody else may have put rows; None is no bound."""
 

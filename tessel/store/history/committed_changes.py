@@ -13,15 +13,6 @@ from tessel.cached import cached
 from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 
-__all__ = [
-    "KINDS",
-    "ROW_KINDS",
-    "CommittedChange",
-    "CommittedChanges",
-    "CommittedEdit",
-    "TimeBounds",
-]
-
 KINDS = (
     "write",
     "append",

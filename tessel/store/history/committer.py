@@ -28,10 +28,8 @@ from tessel.store.names import new_id, refs_name
 from tessel.store.objects.base import ObjectStore, checksum, put_all
 
 if TYPE_CHECKING:
-    from tessel.store.history.changes import CommittedChange
+    from tessel.store.history.committed_changes import CommittedChange
     from tessel.store.history.refs import Refs
-
-__all__ = ["ENTRY_AGE", "Committer", "Draft", "EntryHeader"]
 
 ENTRY_AGE = timedelta(hours=6)
 """No collection takes a log entry that is younger, whatever age it was asked for."""

@@ -26,19 +26,6 @@ from tessel.lazy import dataclass
 from tessel.store.names import STORE, new_id
 from tessel.store.objects.base import ObjectStore, SupportsReserve, VerifiesPuts, checksum
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "Fields",
-    "Reference",
-    "StoreIdentity",
-    "check_format",
-    "fetch",
-    "open_store",
-    "seal",
-    "unseal",
-]
-
 FORMAT = "tessel"
 FORMAT_VERSION = (1, 0)
 """Major and minor. A release reads its own major up to its own minor, for ever; a newer minor adds
@@ -106,11 +93,7 @@ def fetch(objects: ObjectStore, reference: Reference, *, offset: int = 0) -> Fie
     try:
         data = objects.get_range(reference.object, offset, reference.length)
     except NotFoundError as error:
-        raise CorruptStoreError(
-            f"{reference.object} is missing",
-            hint="restore the object from a copy of the store",
-            object=reference.object,
-        ) from error
+        raise CorruptStoreError.for_object(reference.object, "is missing") from error
     if checksum(data) != reference.checksum:
         damaged(reference.object, "its checksum is wrong")
     return unseal(data, reference.object)
@@ -118,11 +101,7 @@ def fetch(objects: ObjectStore, reference: Reference, *, offset: int = 0) -> Fie
 
 def damaged(name: str, what: str) -> NoReturn:
     """Raise the error for an object whose content is wrong."""
-    raise CorruptStoreError(
-        f"{name} is damaged: {what}",
-        hint="restore the object from a copy of the store",
-        object=name,
-    )
+    raise CorruptStoreError.for_object(name, f"is damaged: {what}")
 
 
 def check_format(fields: Fields) -> None:

@@ -10,7 +10,7 @@ from tessel.errors import SnapshotExpiredError, VersionNotFoundError
 from tessel.store.history.committer import Committer, Draft, EntryHeader
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
-from tessel.store.history.versions import Commit, timestamp_of
+from tessel.store.history.versions import Commit
 
 if TYPE_CHECKING:
     from tessel.store.history.changes import Change, Tried
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tessel.store.history.rebase import Objection, ReadRange
     from tessel.store.manifest.packing.configuration import ManifestConfiguration
     from tessel.store.objects.base import ObjectStore
-
-__all__ = ["Commit", "History", "timestamp_of"]
 
 
 class History(Committer):

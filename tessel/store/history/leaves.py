@@ -24,8 +24,6 @@ from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, Reference, damaged
 from tessel.store.history.symbol import SymbolPacking, SymbolState, packing_of
 
-__all__ = ["Child", "Document", "Inner", "Leaf", "Node", "cut_inner", "cut_leaf", "read_node"]
-
 LEAF_SYMBOLS = 64
 LEAF_BYTES = 16 * 1024
 """A leaf with more of either is split; one symbol alone may be larger."""

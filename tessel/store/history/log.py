@@ -42,8 +42,6 @@ from tessel.store.objects.base import (
     VerifiesPuts,
 )
 
-__all__ = ["ACTS", "ATTACHED", "CommitLog", "LogEntry", "Outcome"]
-
 ACTS = (
     "commit",
     "create-branch",
@@ -239,11 +237,8 @@ class CommitLog:
         try:
             data = self._objects.get(name)
         except NotFoundError as error:
-            raise CorruptStoreError(
-                f"{name}, the log entry of version {number}, is missing",
-                hint="restore the object from a copy of the store",
-                object=name,
-            ) from error
+            what = f"{name}, the log entry of version {number},"
+            raise CorruptStoreError.for_object(what, "is missing", object=name) from error
         return LogEntry.read(unseal(data, name), number)
 
     def put(self, entry: LogEntry) -> Outcome:

@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tessel.errors import CommitConflictError, RefNotFoundError
-from tessel.store.history.changes import Alteration, Change, CommittedChange, Tried
+from tessel.store.history.changes import Alteration, Change, Tried
+from tessel.store.history.committed_changes import CommittedChange
 from tessel.store.history.committer import Draft
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Conflicting, Objection, ReadRange, read_conflict, rebase
 from tessel.store.history.versions import Commit, Versions
 from tessel.store.objects.base import ObjectStore
-
-__all__ = ["PendingCommit"]
 
 
 class PendingCommit:

@@ -29,8 +29,6 @@ from tessel.store.history.committed_changes import (
 )
 from tessel.store.history.log import LogEntry
 
-__all__ = ["MATRIX", "Conflicting", "Objection", "ReadRange", "read_conflict", "rebase"]
-
 _CONFLICT, _LANDS, _ROWS = "conflict", "lands", "rows"
 
 _SCHEMA = ("rename column", "add column", "drop column", "widen")

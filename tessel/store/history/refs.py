@@ -31,8 +31,6 @@ from tessel.store.history.documents import (
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.names import check_new_ref_name, check_ref_name
 
-__all__ = ["MAIN", "Refs"]
-
 MAIN = "main"
 """The branch that always exists."""
 

@@ -20,18 +20,8 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 from tessel.store.history.leaves import Document, Leaf, Node
-from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.history.tree import Nodes, differences, find, unwritten, updated, walk
-
-__all__ = [
-    "Lookup",
-    "ManifestEntry",
-    "Member",
-    "Overlay",
-    "Snapshot",
-    "SymbolState",
-    "changed_symbols",
-]
 
 _PREFIX = "man/"
 

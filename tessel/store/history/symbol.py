@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
@@ -20,18 +21,6 @@ from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.types import is_index_type, normalise_schema
-
-__all__ = [
-    "ManifestEntry",
-    "OpenManifest",
-    "Packing",
-    "SymbolPacking",
-    "SymbolState",
-    "coalesced",
-    "packing_of",
-    "rows_of",
-]
-
 
 OpenManifest = Callable[[ManifestReference], Manifest]
 """Opens a manifest, or returns one that was opened before."""
@@ -90,17 +79,13 @@ class ManifestEntry:
         if start == 0 and stop == self.rows:
             return self
         rows = stop - start
-        return ManifestEntry(
-            self.reference,
-            rows,
-            max(1, -(-self.segments * rows // self.rows)),
-            self.first_time,
-            self.last_time,
-            self.first_row + start,
-            self.cut_front or start > 0,
-            self.cut_back or stop < self.rows,
-            self.set,
-            self.held,
+        return dataclasses.replace(
+            self,
+            rows=rows,
+            segments=max(1, -(-self.segments * rows // self.rows)),
+            first_row=self.first_row + start,
+            cut_front=self.cut_front or start > 0,
+            cut_back=self.cut_back or stop < self.rows,
         )
 
     def joined(self, after: ManifestEntry) -> ManifestEntry | None:
@@ -112,17 +97,12 @@ class ManifestEntry:
             or after.cut_front
         ):
             return None
-        return ManifestEntry(
-            self.reference,
-            self.rows + after.rows,
-            self.segments + after.segments,
-            self.first_time,
-            after.last_time,
-            self.first_row,
-            self.cut_front,
-            after.cut_back,
-            self.set,
-            self.held,
+        return dataclasses.replace(
+            self,
+            rows=self.rows + after.rows,
+            segments=self.segments + after.segments,
+            last_time=after.last_time,
+            cut_back=after.cut_back,
         )
 
     def to_json(self) -> dict[str, Any]:

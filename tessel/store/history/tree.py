@@ -28,8 +28,6 @@ from tessel.store.lru_cache import LruCache
 from tessel.store.names import leaf_name, new_id
 from tessel.store.objects.base import ObjectStore, checksum
 
-__all__ = ["NodeWriter", "Nodes", "differences", "find", "unwritten", "updated", "walk"]
-
 ROOT_BYTES = 8 * 1024
 """A leaf up to this size rides in the log entry, which saves a durable put."""
 

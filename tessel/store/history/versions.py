@@ -29,8 +29,6 @@ from tessel.store.history.tree import Nodes
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore
 
-__all__ = ["Commit", "Versions", "jump_from", "seconds", "timestamp_of"]
-
 _CACHED_ENTRIES = 512
 _CACHED_REFS = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

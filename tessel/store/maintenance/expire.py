@@ -24,8 +24,6 @@ from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.versions import timestamp_of
 from tessel.store.maintenance.reports import ExpiryReport
 
-__all__ = ["OlderThan", "expire"]
-
 OlderThan = int | datetime | timedelta
 """Versions before a number; before the one that was the newest at an instant; or an age ago."""
 

@@ -37,8 +37,6 @@ from tessel.store.segment.reader import SegmentReader
 from tessel.store.view import ManifestSource, SymbolView
 from tessel.telemetry import emit
 
-__all__ = ["CheckReport", "Damage", "check_store"]
-
 _NAMED_ORPHANS: Final = 100
 _TASKS_A_WORKER: Final = 4
 

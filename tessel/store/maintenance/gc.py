@@ -43,8 +43,6 @@ from tessel.store.objects.base import (
 )
 from tessel.telemetry import emit
 
-__all__ = ["collect"]
-
 _DELETES_IN_FLIGHT: Final = 4
 _MICROSECOND: Final = timedelta(microseconds=1)
 

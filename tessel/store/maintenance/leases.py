@@ -48,16 +48,6 @@ from tessel.store.maintenance import LEASE_SECONDS
 from tessel.store.names import LEASES, STORE, lease_name, new_id
 from tessel.store.objects.base import ObjectStore, ParallelPuts, SupportsInventory
 
-__all__ = [
-    "Lease",
-    "LeaseRecord",
-    "WriteSession",
-    "all_leases",
-    "inventory_of",
-    "put_lease",
-    "read_lease",
-]
-
 _LEASED_AFTER_SECONDS: Final = 1800.0
 """From this age on a transaction has a lease: a small part of the age that collections leave."""
 

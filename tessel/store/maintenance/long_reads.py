@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tessel.errors import TesselError
+from tessel.forking import after_fork
 from tessel.store.history.versions import seconds
 from tessel.store.maintenance import LEASE_SECONDS
 from tessel.store.objects.base import ObjectStore
@@ -23,8 +24,6 @@ from tessel.telemetry import emit
 if TYPE_CHECKING:
     from tessel.store.history.history import History
     from tessel.store.maintenance.leases import Lease
-
-__all__ = ["leased_if_long"]
 
 _LEASED_AFTER_SECONDS: Final = 60.0
 _LOOKED_AT_SECONDS: Final = 15.0
@@ -154,4 +153,4 @@ class _Watch:
 
 
 _watch = _Watch()
-os.register_at_fork(after_in_child=_watch.forget)
+after_fork(_watch, _Watch.forget)

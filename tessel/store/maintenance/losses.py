@@ -15,8 +15,6 @@ from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.log import LogEntry
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 
-__all__ = ["Damage", "Found", "Losses", "Rows", "name_and_message", "ranges_of"]
-
 Rows = tuple[tuple[int, int], ...]
 
 

@@ -29,8 +29,6 @@ from tessel.store.names import STORE, log_number, segment_id
 from tessel.store.objects.base import ObjectStore
 from tessel.telemetry import emit
 
-__all__ = ["IdSet", "Marker", "is_absence", "retained_versions", "segment_ids"]
-
 _MERGED_IDS: Final = 1 << 16
 
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from tessel.lazy import dataclass
 
-__all__ = ["KINDS", "CollectionReport", "ExpiryReport", "Tally"]
-
 KINDS: Final[Mapping[str, str]] = {
     "store": "identity",
     "log": "log entries",

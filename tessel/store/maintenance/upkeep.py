@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tessel.store.maintenance.leases import Lease
     from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
 
-__all__ = ["Upkeep"]
-
 
 @checks_arguments
 class Upkeep(Timeline):

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from tessel.store.manifest.opened_batch import OpenedBatch
     from tessel.store.manifest.selected_range import SelectedPage
 
-__all__ = ["Batch"]
-
 Plan = TypeVar("Plan")
 
 _EXACT_FORM, _PROGRAM_FORM = attrgetter("exact_form"), attrgetter("program_form")

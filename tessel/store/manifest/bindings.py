@@ -19,8 +19,6 @@ from tessel.store.lru_cache import LruCache
 if TYPE_CHECKING:
     from tessel.expression.node import Expression
 
-__all__ = ["Bindings", "Bound", "Computed", "Conjunct", "IndexBounds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Conjunct:

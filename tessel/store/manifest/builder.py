@@ -29,8 +29,6 @@ from tessel.store.names import manifest_name, new_id, segment_id
 from tessel.store.segment.statistics import ColumnStatistics, bounds_type
 from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 
-__all__ = ["ManifestBuilder", "Move", "build_manifest"]
-
 _OWN_BLOCK_ROWS = 64
 """A column with statistics of more segments than this has a block of its own."""
 

@@ -35,15 +35,6 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.arrow_ipc import ArrowIpc
 from tessel.store.objects.base import ObjectStore, checksum
 
-__all__ = [
-    "SEGMENTS_SCHEMA",
-    "BlockReader",
-    "ManifestReference",
-    "encode_manifest",
-    "shared_schema",
-    "statistics_schema",
-]
-
 SEGMENTS_SCHEMA = pa.schema(
     [
         ("symbol", pa.uint64()),
@@ -272,11 +263,7 @@ class BlockReader:
 
     def damaged(self, what: str) -> CorruptStoreError:
         """Make the error for a manifest whose content is wrong."""
-        return CorruptStoreError(
-            f"{self._reference.object} is damaged: {what}",
-            hint="restore the object from a copy of the store",
-            object=self._reference.object,
-        )
+        return CorruptStoreError.for_object(self._reference.object, f"is damaged: {what}")
 
     def _read_directory(self) -> npt.NDArray[np.void]:
         reference = self._reference

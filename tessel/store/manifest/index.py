@@ -23,8 +23,6 @@ from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
 if TYPE_CHECKING:
     from tessel.store.manifest.slice_statistics import SliceStatistics
 
-__all__ = ["Drop", "SegmentIndex"]
-
 
 @dataclass(frozen=True, slots=True)
 class Drop:
@@ -48,6 +46,12 @@ class Drop:
     bytes: int
 
 
+_FIELDS = (
+    "schema", "column_ids", "drops", "_table", "_full_schema", "_segments", "_slices",
+    "slice_row_start", "slice_row_end", "slice_number",
+)  # fmt: skip
+
+
 class SegmentIndex:
     """The segments of a symbol that a query still wants. Made by ``SymbolView.index``.
 
@@ -63,27 +67,19 @@ class SegmentIndex:
         table: SegmentTable,
         schema: TableSchema,
         column_ids: Mapping[str, int],
-        *,
-        full_schema: TableSchema | None = None,
-        segments: Integers | None = None,
-        kept_slices: Integers | None = None,
-        starts: Integers | None = None,
-        ends: Integers | None = None,
-        numbers: Integers | None = None,
-        drops: tuple[Drop, ...] = (),
     ) -> None:
         self.schema = schema
         self.column_ids = dict(column_ids)
-        self.drops = drops
+        self.drops: tuple[Drop, ...] = ()
         self._table = table
-        self._full_schema = schema if full_schema is None else full_schema
-        self._segments = np.arange(len(table)) if segments is None else segments
-        self._slices = np.arange(table.slices) if kept_slices is None else kept_slices
-        self.slice_row_start = table.slice_start if starts is None else starts
+        self._full_schema = schema
+        self._segments: Integers = np.arange(len(table))
+        self._slices: Integers = np.arange(table.slices)
+        self.slice_row_start = table.slice_start
         """First row of each row slice, counted in the symbol."""
-        self.slice_row_end = table.slice_end if ends is None else ends
+        self.slice_row_end = table.slice_end
         """End (exclusive) of the rows of each row slice, counted in the symbol."""
-        self.slice_number: Integers = table.slice_of if numbers is None else numbers
+        self.slice_number: Integers = table.slice_of
         """The row slice of each segment, counted from 0 without gaps."""
         self.memos: dict[str, Any] = {}
         """Memos of others that live as long as the index does; they may refer to it."""
@@ -101,24 +97,12 @@ class SegmentIndex:
         """Return the index over all rows of a symbol; see ``SegmentTable.from_extents``."""
         indexed = schema.index is not None
         table = SegmentTable.from_extents(symbol, extents, indexed=indexed, rows=rows)
-        return cls._over(table, schema, column_ids)
-
-    @classmethod
-    def _over(
-        cls, table: SegmentTable, schema: TableSchema, column_ids: Mapping[str, int]
-    ) -> SegmentIndex:
-        """Return the index without the segments that hold dropped columns only."""
-        ids = np.array(sorted(column_ids[name] for name in schema.names), dtype=np.int64)
-        holds = _held(table, ids, np.arange(len(table)), table.slice_of, table.slices)
+        index = cls(table, schema, column_ids)
+        # Without the segments that hold dropped columns only.
+        holds = _held(table, index._ids(schema), index._segments, table.slice_of, table.slices)
         if holds.all():
-            return cls(table, schema, column_ids)
-        return cls(
-            table,
-            schema,
-            column_ids,
-            segments=np.flatnonzero(holds),
-            numbers=table.slice_of[holds],
-        )
+            return index
+        return index._derive(_segments=np.flatnonzero(holds), slice_number=table.slice_of[holds])
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -295,16 +279,10 @@ class SegmentIndex:
         ids = self._ids(schema)
         number = self.slice_number
         holds = _held(self._table, ids, self._segments, number, self.slices)
-        return self._derive(
-            schema=schema,
-            segments=self._segments[holds],
-            numbers=number[holds],
-            slices=self._slices,
-            starts=self.slice_row_start,
-            ends=self.slice_row_end,
-            clause=clause,
-            reason=reason,
+        kept = self._derive(
+            schema=schema, _segments=self._segments[holds], slice_number=number[holds]
         )
+        return self._dropping(kept, clause, reason)
 
     def split(self, rows: int) -> SegmentIndex:
         """Cut long row slices, so that several workers share one segment; nothing is dropped.
@@ -328,17 +306,12 @@ class SegmentIndex:
         held = np.searchsorted(self.slice_number, parent, side="right") - first
         part = np.repeat(np.arange(len(parent)), held)
         at = np.arange(len(part)) + np.repeat(first - (np.cumsum(held) - held), held)
-        return SegmentIndex(
-            self._table,
-            self.schema,
-            self.column_ids,
-            full_schema=self._full_schema,
-            segments=self._segments[at],
-            kept_slices=self._slices[parent],
-            starts=np.maximum(low, self.slice_row_start[parent]),
-            ends=np.minimum(low + rows, self.slice_row_end[parent]),
-            numbers=part,
-            drops=self.drops,
+        return self._derive(
+            _segments=self._segments[at],
+            _slices=self._slices[parent],
+            slice_row_start=np.maximum(low, self.slice_row_start[parent]),
+            slice_row_end=np.minimum(low + rows, self.slice_row_end[parent]),
+            slice_number=part,
         )
 
     def _slice_segment_row(self) -> Integers:
@@ -350,40 +323,23 @@ class SegmentIndex:
         self, mask: Flags, starts: Integers, ends: Integers, clause: str, reason: str
     ) -> SegmentIndex:
         kept = mask[self.slice_number]
-        return self._derive(
-            schema=self.schema,
-            segments=self._segments[kept],
-            numbers=(np.cumsum(mask, dtype=np.int64) - 1)[self.slice_number[kept]],
-            slices=self._slices[mask],
-            starts=starts,
-            ends=ends,
-            clause=clause,
-            reason=reason,
+        made = self._derive(
+            _segments=self._segments[kept],
+            slice_number=(np.cumsum(mask, dtype=np.int64) - 1)[self.slice_number[kept]],
+            _slices=self._slices[mask],
+            slice_row_start=starts,
+            slice_row_end=ends,
         )
+        return self._dropping(made, clause, reason)
 
-    def _derive(
-        self,
-        *,
-        schema: TableSchema,
-        segments: Integers,
-        numbers: Integers,
-        slices: Integers,
-        starts: Integers,
-        ends: Integers,
-        clause: str,
-        reason: str,
-    ) -> SegmentIndex:
-        made = SegmentIndex(
-            self._table,
-            schema,
-            self.column_ids,
-            full_schema=self._full_schema,
-            segments=segments,
-            kept_slices=slices,
-            starts=starts,
-            ends=ends,
-            numbers=numbers,
-        )
+    def _derive(self, **changed: Any) -> SegmentIndex:
+        """Return the index with other fields, and without what was computed of these."""
+        made = SegmentIndex.__new__(SegmentIndex)
+        made.__dict__.update({name: self.__dict__[name] for name in _FIELDS}, **changed, memos={})
+        return made
+
+    def _dropping(self, made: SegmentIndex, clause: str, reason: str) -> SegmentIndex:
+        """Return an index that was derived, which says what it dropped."""
         drop = Drop(
             clause,
             reason,

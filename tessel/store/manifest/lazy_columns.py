@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tessel.store.segment.lazy_rows import LazyRows
     from tessel.store.segment.stored_columns import StoredColumn, StoredColumns
 
-__all__ = ["GATHERED", "SPARSE", "LazyColumns", "forms_of", "plain_text"]
-
 SPARSE = 8
 """A selection is sparse with at most one row in so many: its values are then cheaper to gather than
 the integers of all rows are to look at."""

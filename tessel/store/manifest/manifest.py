@@ -19,8 +19,6 @@ from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestR
 from tessel.store.names import segment_name
 from tessel.store.objects.base import ObjectStore
 
-__all__ = ["Holdings", "Manifest"]
-
 
 @dataclass(frozen=True)
 class Holdings:

@@ -21,9 +21,6 @@ from tessel.lazy import dataclass
 from tessel.store.segment.gather_table import GatherFact
 from tessel.store.segment.stored_columns import StoredColumn
 
-__all__ = ["OpenedBatch"]
-
-
 Plan = TypeVar("Plan")
 
 

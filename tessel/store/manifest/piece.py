@@ -18,7 +18,7 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.names import segment_name
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.reader import SegmentReader
@@ -26,8 +26,6 @@ from tessel.store.segment.reader import SegmentReader
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Wanted
     from tessel.store.segment.lazy_rows import LazyRows
-
-__all__ = ["PIECES", "PieceSource", "SegmentSource", "pieces_of"]
 
 PIECES: pa.DataType = pa.struct(
     [("object", pa.binary(16))]
@@ -330,9 +328,5 @@ def _declared(column: _Column, type_: pa.DataType, name: str, key: SegmentKey) -
     try:
         return column.cast(type_)
     except pa.ArrowException as error:
-        raise CorruptSegmentError(
-            f"{key.object} is damaged, column {name!r}: it holds {column.type}, not {type_}",
-            hint="restore the object from a copy of the store",
-            object=key.object,
-            column=name,
-        ) from error
+        what = f"is damaged, column {name!r}: it holds {column.type}, not {type_}"
+        raise CorruptSegmentError.for_object(key.object, what, column=name) from error

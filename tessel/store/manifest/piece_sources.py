@@ -23,8 +23,6 @@ from tessel.store.names import segment_name
 if TYPE_CHECKING:
     from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["PieceSources"]
-
 _MOST_MEMOS = 1 << 10
 """So many are kept; of a longer index the others are made each time."""
 

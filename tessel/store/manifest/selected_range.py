@@ -18,8 +18,6 @@ from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.lazy import dataclass
 from tessel.store.segment.zone_maps import ZoneMaps
 
-__all__ = ["SelectedPage", "SelectedRange"]
-
 
 @dataclass(slots=True, eq=False)
 class SelectedRange:

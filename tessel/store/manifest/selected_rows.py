@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tessel.store.segment.page_statistics import ColumnZones
     from tessel.store.segment.stored_columns import StoredColumn
 
-__all__ = ["SELECTED", "SelectedRows"]
-
 SELECTED = "\0selected"
 """The truth column that stored blocks have beside their own: the selection mask of their rows."""
 

@@ -9,10 +9,8 @@ import numpy as np
 
 from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
-from tessel.store.manifest.table import Flags, Integers, SegmentTable, SliceFacts
-from tessel.store.segment.statistics import bounds_type
-
-__all__ = ["SliceStatistics"]
+from tessel.store.manifest.table import Flags, Integers, SegmentTable
+from tessel.store.segment.statistics import SliceFacts, bounds_type
 
 
 class SliceStatistics:

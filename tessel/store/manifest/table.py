@@ -16,39 +16,13 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import segment_id
+from tessel.store.segment.statistics import SliceFacts
 
 if TYPE_CHECKING:
     from tessel.store.segment.writer import WrittenSlice
 
-__all__ = ["Extent", "Flags", "Integers", "SegmentTable", "SliceFacts"]
-
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class SliceFacts:
-    """Statistics of one column, one value per row slice.
-
-    Attributes
-    ----------
-    minimum, maximum
-        Bounds, null where unknown or where everything is missing; of null type for columns
-        without an order. pa.Array.
-    minimum_exact, maximum_exact
-        Whether the bound is a value of the column.
-    missing
-        How many values are null or NaN. int64.
-    numbers
-        Bounds are Arrow arrays alone.
-    """
-
-    minimum: pa.Array
-    maximum: pa.Array
-    minimum_exact: Flags
-    maximum_exact: Flags
-    missing: Integers
-    numbers: None = None
 
 
 @dataclass(frozen=True, eq=False)

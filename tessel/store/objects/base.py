@@ -22,23 +22,6 @@ import pyarrow as pa
 from tessel.errors import CorruptStoreError, InvalidInputError, NotAStoreError, NotFoundError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "ObjectFacts",
-    "ObjectStore",
-    "ParallelPuts",
-    "SupportsDurableNames",
-    "SupportsInventory",
-    "SupportsLeftovers",
-    "SupportsReserve",
-    "VerifiesPuts",
-    "check_name",
-    "checksum",
-    "freeing",
-    "object_absent",
-    "put_all",
-    "short_object",
-]
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 _NAME_CHARACTERS = 200
 _PUTS_IN_FLIGHT = 4
@@ -240,19 +223,16 @@ def object_absent(name: str, uri: str) -> NotFoundError:
 
 def irregular_object(name: str, error: NotAStoreError) -> CorruptStoreError:
     """Make the error for a pipe or a device where an object should be."""
-    return CorruptStoreError(
-        f"object {name!r} is damaged: {error.message}",
-        hint="restore the object from a copy of the store",
-        object=name,
+    return CorruptStoreError.for_object(
+        f"object {name!r}", f"is damaged: {error.message}", object=name
     )
 
 
 def short_object(name: str, offset: int, length: int, size: int) -> CorruptStoreError:
     """Make the error for a range that lies outside its object."""
-    return CorruptStoreError(
-        f"object {name!r} is cut short: bytes {offset} to {offset + length} were asked for, "
-        f"it has {size}",
-        hint="restore the object from a copy of the store",
+    return CorruptStoreError.for_object(
+        f"object {name!r}",
+        f"is cut short: bytes {offset} to {offset + length} were asked for, it has {size}",
         object=name,
         offset=offset,
         length=length,

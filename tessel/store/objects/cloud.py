@@ -32,8 +32,6 @@ from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
 from tessel.store.objects.credentials import CredentialsSource, Provider
 from tessel.telemetry import emit
 
-__all__ = ["CloudObjects"]
-
 _LARGEST_PUT: Final = 5 << 30
 """Bytes that every provider takes in one request."""
 

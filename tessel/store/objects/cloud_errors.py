@@ -13,8 +13,6 @@ from typing import Any, Final
 from tessel.errors import StoreAccessError, StoreBusyError, StoreError, StoreNotFoundError
 from tessel.lazy import dataclass
 
-__all__ = ["CloudFailure", "Failure", "failed"]
-
 _STATUS: Final = re.compile(r"status code: ([1-5]\d\d)\b")
 _CODE: Final = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _REDIRECT: Final = "Received redirect"

@@ -15,8 +15,6 @@ from tessel.errors import InvalidInputError, NameNotFoundError, OptionError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 
-__all__ = ["CLOUDS", "CloudOptions", "CloudPlace"]
-
 CLOUDS: Final = {"s3": "Amazon S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
 """What each scheme stands for."""
 

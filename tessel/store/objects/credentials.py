@@ -15,15 +15,6 @@ from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias
 from tessel.errors import InvalidInputError, StoreAccessError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "AzureCredentials",
-    "Credentials",
-    "CredentialsSource",
-    "GoogleCredentials",
-    "Provider",
-    "S3Credentials",
-]
-
 
 class _NeverPickled:
     """A secret that stays in its process: what is pickled is sent, kept and logged by others."""

@@ -23,8 +23,6 @@ from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
 from tessel.store.objects.credentials import CredentialsSource
 from tessel.store.objects.memory import MemoryObjects
 
-__all__ = ["ForeignObjects", "LocalForeignObjects", "foreign_name", "open_foreign"]
-
 _MOST_NAME_BYTES = 1024
 _PART = re.compile(r"[^/\\\x00-\x1f\x7f]+")
 _CLOUD_PART = re.compile(r"[\w.=+ @,()-]+", re.ASCII)

@@ -27,9 +27,7 @@ from tessel.store.objects.base import (
     object_absent,
     short_object,
 )
-from tessel.store.objects.mapped import file_bytes, open_regular
-
-__all__ = ["TEMPORARY", "LocalObjects"]
+from tessel.store.objects.mapped import file_bytes, open_regular, sync_directory, write_all
 
 TEMPORARY = ".tessel-tmp"
 """Folder of files that have no name yet; what is left there after a crash means nothing."""
@@ -112,15 +110,15 @@ class LocalObjects:
             raise (
                 _no_links(self._root, error)
                 if error.errno in _NO_LINKS
-                else _failed("name", name, error)
+                else object_failed("name", name, error)
             ) from error
         finally:
             _remove(temporary)
         if durable:
             try:
-                _sync_directory(os.path.dirname(target))
+                sync_directory(os.path.dirname(target))
             except OSError as error:
-                failure = _failed("sync", name, error)
+                failure = object_failed("sync", name, error)
                 failure.attributes["landed"] = "unknown"
                 raise failure from error
         return True
@@ -162,7 +160,7 @@ class LocalObjects:
 
     def _not_written(self, name: str, error: OSError) -> StoreError:
         if error.errno not in _NO_ROOM:
-            return _failed("write", name, error)
+            return object_failed("write", name, error)
         reserve = os.path.exists(self._reserve)
         return DiskFullError.at(self._root, name, error.errno, reserve=reserve)
 
@@ -174,9 +172,9 @@ class LocalObjects:
         if not current().fsync:
             return
         try:
-            _sync_directory(os.path.dirname(self._path(name)))
+            sync_directory(os.path.dirname(self._path(name)))
         except OSError as error:
-            raise _failed("sync", name, error) from error
+            raise object_failed("sync", name, error) from error
 
     def delete(self, name: str) -> None:
         """Remove an object."""
@@ -185,7 +183,7 @@ class LocalObjects:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _failed("remove", name, error) from error
+            raise object_failed("remove", name, error) from error
 
     def _make_directory(self, path: str, durable: bool) -> None:
         """Make a directory and its parents, and sync each parent once: others may have made it."""
@@ -197,7 +195,7 @@ class LocalObjects:
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
         if durable:
-            _sync_directory(parent)
+            sync_directory(parent)
             self._durable.add(path)
 
     # --- reading ----------------------------------------------------------------------------------
@@ -211,14 +209,7 @@ class LocalObjects:
         return self._read(name, offset, length)
 
     def _read(self, name: str, offset: int, length: int | None) -> pa.Buffer:
-        try:
-            descriptor = open_regular(self._path(name))
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise object_absent(name, self._root) from None
-        except NotAStoreError as error:
-            raise irregular_object(name, error) from error
-        except OSError as error:
-            raise _failed("open", name, error) from error
+        descriptor = open_object(self._root, name)
         try:
             size = os.fstat(descriptor).st_size
             length = size - offset if length is None else length
@@ -228,7 +219,7 @@ class LocalObjects:
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            raise _failed("read", name, error) from error
+            raise object_failed("read", name, error) from error
         finally:
             os.close(descriptor)
         if data.size != length:
@@ -252,7 +243,7 @@ class LocalObjects:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise _failed("list", prefix, error) from error
+            raise object_failed("list", prefix, error) from error
         for entry in sorted(found):
             name = prefix + entry
             if not prefix and entry == TEMPORARY + "/":
@@ -270,7 +261,7 @@ class LocalObjects:
         except (FileNotFoundError, NotADirectoryError):
             raise object_absent(name, self._root) from None
         except OSError as error:
-            raise _failed("look at", name, error) from error
+            raise object_failed("look at", name, error) from error
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
@@ -299,7 +290,7 @@ class LocalObjects:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _failed("list", TEMPORARY, error) from error
+            raise object_failed("list", TEMPORARY, error) from error
         for name in names:
             found = _facts(os.path.join(folder, name), name) if _LEFTOVER.fullmatch(name) else None
             if found is not None:
@@ -312,10 +303,35 @@ class LocalObjects:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _failed("remove", name, error) from error
+            raise object_failed("remove", name, error) from error
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._root, *check_name(name).split("/"))
+        return object_path(self._root, name)
+
+
+def object_path(root: str, name: str) -> str:
+    """Return the path of an object's file."""
+    return os.path.join(root, *check_name(name).split("/"))
+
+
+def open_object(root: str, name: str) -> int:
+    """Return a descriptor of an object's file, for reading.
+
+    Raises
+    ------
+    NotFoundError
+        Where there is no such object.
+    StoreError
+        Where the disk refuses.
+    """
+    try:
+        return open_regular(object_path(root, name))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise object_absent(name, root) from None
+    except NotAStoreError as error:
+        raise irregular_object(name, error) from error
+    except OSError as error:
+        raise object_failed("open", name, error) from error
 
 
 def _facts(path: str, name: str) -> ObjectFacts | None:
@@ -324,7 +340,7 @@ def _facts(path: str, name: str) -> ObjectFacts | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise _failed("look at", name, error) from error
+        raise object_failed("look at", name, error) from error
     return ObjectFacts(name, found.st_size, found.st_mtime_ns // 1000)
 
 
@@ -341,19 +357,9 @@ def _write_file(path: str, data: bytes | pa.Buffer, durable: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     try:
-        rest = memoryview(data)
-        while len(rest):
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, data)
         if durable:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -363,7 +369,8 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _failed(what: str, name: str, error: OSError) -> StoreError:
+def object_failed(what: str, name: str, error: OSError) -> StoreError:
+    """Make the error for what the disk refuses to do with an object."""
     return StoreError(
         f"could not {what} object {name!r}: {error.strerror or error}",
         object=name,

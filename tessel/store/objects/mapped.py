@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from tessel.errors import NotAStoreError
 
-__all__ = ["file_bytes", "map_count", "open_regular", "read_exactly"]
-
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """Return a descriptor of a regular file.
@@ -134,3 +132,19 @@ def read_exactly(descriptor: int, offset: int, length: int) -> bytes:
         parts.append(part)
         missing -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def write_all(descriptor: int, data: bytes | pa.Buffer) -> None:
+    """Write bytes with as many calls as it takes: the system writes at most two gigabytes each."""
+    rest = memoryview(data)
+    while len(rest):
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Let the names in a directory survive power loss."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

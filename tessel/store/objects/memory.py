@@ -7,8 +7,6 @@ a new one, which lives as long as something refers to it and can be opened again
 from __future__ import annotations
 
 import bisect
-import os
-import threading
 import time
 import uuid
 import weakref
@@ -16,11 +14,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tessel.forking import ChildSafeLock
 from tessel.store.objects.base import ObjectFacts, check_name, object_absent, short_object
 
-__all__ = ["MemoryObjects"]
-
-_lock = threading.Lock()
+_lock = ChildSafeLock()
 
 
 class MemoryObjects:
@@ -125,11 +122,3 @@ class MemoryObjects:
 
 _named: dict[str, MemoryObjects] = {}
 _unnamed: weakref.WeakValueDictionary[str, MemoryObjects] = weakref.WeakValueDictionary()
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)

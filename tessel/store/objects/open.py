@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tessel.store.objects.cloud_place import CloudOptions
     from tessel.store.objects.credentials import CredentialsSource
 
-__all__ = ["address_of", "open_address", "open_objects"]
-
 _KINDS = "a path, file:///path, memory://name, s3://bucket/folder, gs://… or az://…"
 
 

@@ -36,8 +36,6 @@ from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.incoming import Evolve, aligned, rows_as_table, take
 from tessel.store.operations.working import Working
 
-__all__ = ["Appender"]
-
 _CONFLICTS_IN_A_ROW = 16
 _HINT = "rows of an appender come in the order of time: sort them, or use update()"
 

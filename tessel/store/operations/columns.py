@@ -32,8 +32,6 @@ from tessel.store.operations.stage import Stage
 from tessel.store.operations.working import Working
 from tessel.store.segment.types import is_index_type, normalise, stored_type
 
-__all__ = ["add_column", "drop_column", "rename_columns", "widen"]
-
 
 def add_column(
     stage: Stage, symbol: str, name: str, values: Any = None, *, data_type: Any = None

@@ -22,8 +22,6 @@ from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 from tessel.store.segment.writer import column_slices
 
-__all__ = ["CompactReport", "compact", "footprint", "planned_compaction"]
-
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:

@@ -47,8 +47,6 @@ from tessel.store.operations.taking import FINALIZED, Merged, objection
 from tessel.store.operations.upsert import upsert
 from tessel.store.operations.write_ids import WRITE_IDS, WriteId, logged_id, with_write
 
-__all__ = ["Merged", "Mode", "finalize"]
-
 Mode = Literal["write", "append", "update", "upsert"]
 
 _MODES = ("write", "append", "update", "upsert")

@@ -42,18 +42,6 @@ from tessel.store.history.symbol import SymbolState
 from tessel.store.operations.working import Working
 from tessel.store.segment.types import normalise
 
-__all__ = [
-    "EVOLUTIONS",
-    "Evolve",
-    "Incoming",
-    "aligned",
-    "can_widen",
-    "can_widen_index",
-    "checked_metadata",
-    "rows_as_table",
-    "take",
-]
-
 Evolve = str | Iterable[str] | None
 """How a table may change the columns of its symbol: ``"add"``, ``"widen"``, both, or not."""
 

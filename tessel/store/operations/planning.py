@@ -17,8 +17,6 @@ from tessel.store.index_column import index_integers
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 
-__all__ = ["Planned", "staged_edits"]
-
 _MOST_EDITS = 256
 _WIDEST_GAP_ROWS = 16_384
 

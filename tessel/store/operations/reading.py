@@ -9,12 +9,10 @@ import pyarrow as pa
 
 from tessel.errors import IndexColumnError
 from tessel.expression.schema import TableSchema
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.index_column import index_integers
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import SegmentSource
-
-__all__ = ["Reader"]
 
 
 class Reader:

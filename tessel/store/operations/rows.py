@@ -25,8 +25,6 @@ from tessel.store.operations.planning import Planned, staged_edits
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 
-__all__ = ["append", "delete_rows", "read", "row_range", "time_range", "update"]
-
 
 def read(
     stage: Stage,

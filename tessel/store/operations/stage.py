@@ -34,8 +34,6 @@ from tessel.store.operations.working import Working
 from tessel.store.segment.packs import PackWriter
 from tessel.store.segment.writer import SegmentWriter, WrittenSlice
 
-__all__ = ["Stage"]
-
 
 class Stage:
     """The state of one transaction; used by one thread at a time.

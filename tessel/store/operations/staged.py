@@ -25,8 +25,6 @@ from tessel.store.names import check_symbol_name, object_kind
 from tessel.store.operations.stage import Stage
 from tessel.store.segment.writer import assign_column_ids
 
-__all__ = ["StagedRows", "check_task", "stage_rows"]
-
 _FORMAT = 1
 _FIELDS = ("tessel_staged", "store", "symbol", "task", "attempt", "base", "state")
 _TASK_CHARACTERS = 200

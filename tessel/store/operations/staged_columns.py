@@ -18,8 +18,6 @@ from tessel.store.operations.staged import StagedRows
 from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.writer import assign_column_ids
 
-__all__ = ["appended_state", "common_schema", "same_ids", "written_state"]
-
 
 def common_schema(staged: Sequence[StagedRows]) -> TableSchema:
     """Return the columns of all stages; a column of nulls without a type goes with any."""

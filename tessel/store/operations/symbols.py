@@ -18,8 +18,6 @@ from tessel.store.operations.stage import Stage
 from tessel.store.segment.file_writer import check_encodings
 from tessel.store.segment.writer import assign_column_ids
 
-__all__ = ["delete", "rename_symbol", "set_metadata", "write"]
-
 
 def write(
     stage: Stage,

@@ -22,8 +22,6 @@ from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.write_ids import WriteId, id_of, logged_id
 from tessel.store.segment.writer import WrittenSlice
 
-__all__ = ["FINALIZED", "Merged", "finalized_in", "objection", "take_staged"]
-
 FINALIZED = "finalized"
 """The key of a commit's metadata under which it says which attempts it took, by symbol."""
 

@@ -16,7 +16,7 @@ from tessel.arrays import arrow_array, arrow_scalar, fill_null, numpy_array, sca
 from tessel.errors import DuplicateColumnError, InvalidInputError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
+from tessel.store.encodings.values import Integers
 from tessel.store.history.changes import Claim
 from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.rebase import ReadRange
@@ -25,8 +25,6 @@ from tessel.store.operations.incoming import Evolve, take
 from tessel.store.operations.planning import Planned, staged_edits
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
-
-__all__ = ["upsert"]
 
 
 def upsert(

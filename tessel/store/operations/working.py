@@ -21,8 +21,6 @@ from tessel.store.history.changes import (
 from tessel.store.history.committed_changes import KINDS, TimeBounds
 from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
 
-__all__ = ["Working"]
-
 
 @dataclass(frozen=True, slots=True)
 class _BaseRows:

@@ -15,18 +15,6 @@ from tessel.lazy import dataclass
 from tessel.store.history.log import LogEntry
 from tessel.store.operations.staged import StagedRows
 
-__all__ = [
-    "WRITE_IDS",
-    "StreamBatch",
-    "WriteId",
-    "check_write_id",
-    "id_of",
-    "is_written",
-    "logged_id",
-    "version_of",
-    "with_write",
-]
-
 WRITE_IDS = "write_ids"
 """The key of a commit's metadata under which it tells its id, by symbol."""
 

@@ -16,8 +16,6 @@ from tessel.expression.scalars import is_missing
 from tessel.store.rows.rows import STORED_AS, EventRow, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 
-__all__ = ["MutableEventRow", "RowArena"]
-
 Value = TypeVar("Value")
 
 

@@ -14,8 +14,6 @@ from tessel.store.rows.buffer import RowBuffer
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import RowSchema
 
-__all__ = ["FlushTimer", "RowBatchBridge"]
-
 
 class RowBatchBridge:
     """Gathers rows and gives them as record batches when enough are there, or time has passed.

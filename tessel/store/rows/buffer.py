@@ -18,8 +18,6 @@ from tessel.expression.scalars import is_missing
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 
-__all__ = ["RowBuffer"]
-
 _FIRST_ROWS = 1024
 _CHUNK_BYTES = 1 << 24
 """A chunk doubles up to here; then it is closed and the next one begun."""

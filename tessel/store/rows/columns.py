@@ -20,8 +20,6 @@ from tessel.store.rows.schema import NULLS, FieldLayout, Layout, RowSchema
 if TYPE_CHECKING:
     from tessel.store.rows.rows import Rows
 
-__all__ = ["arrow_column", "arrow_columns", "field_nulls", "records_of_batch", "row_texts"]
-
 _MOST_SMALL_OFFSETS = 2**31 - 1
 
 

@@ -20,8 +20,6 @@ from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFound
 from tessel.lazy import dataclass
 from tessel.store.repository import Repository
 
-__all__ = ["CommitStream"]
-
 _ATTACHED = "tessel.stream"
 
 

@@ -15,8 +15,6 @@ from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.expression.scalars import scalar_of
 from tessel.lazy import dataclass
 
-__all__ = ["FieldType", "field_type"]
-
 _TEMPORAL = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 

@@ -34,8 +34,6 @@ from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact
 from tessel.store.segment.stored_columns import StoredColumn
 
-__all__ = ["FieldColumns", "FieldProgram", "RowPipeline"]
-
 _WORD_BYTES = 8
 _ONE_PAGE = 40
 """All rows lie in one page, whatever their number."""

@@ -27,8 +27,6 @@ from tessel.store.rows.columns import (
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 from tessel.store.rows.wire import BATCH_HEADER, batch_header, parse_batch, parse_records
 
-__all__ = ["STORED_AS", "EventRow", "Rows"]
-
 Value = TypeVar("Value")
 
 _EPOCH = dt.datetime(1970, 1, 1)

@@ -34,8 +34,6 @@ from tessel.errors import (
 from tessel.lazy import dataclass
 from tessel.store.rows.field_types import FieldType, field_type
 
-__all__ = ["NULLS", "FieldLayout", "Layout", "RowSchema"]
-
 NULLS = "\0nulls"
 """Name of the null bitmap among the fields of the dtype; no column can have it."""
 

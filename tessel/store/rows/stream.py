@@ -13,8 +13,6 @@ from tessel.store.rows.wire import (
     whole_rows,
 )
 
-__all__ = ["RowStream"]
-
 
 class RowStream:
     """Takes bytes as they come from a socket or file, and gives the rows that are whole.

@@ -13,17 +13,6 @@ import numpy.typing as npt
 from tessel.errors import RowFormatError
 from tessel.store.rows.schema import Layout, RowSchema
 
-__all__ = [
-    "BATCH_HEADER",
-    "batch_header",
-    "batch_length",
-    "check_place",
-    "next_row_length",
-    "parse_batch",
-    "parse_records",
-    "whole_rows",
-]
-
 BATCH_HEADER = struct.Struct("<4sHHIIQQ")
 """magic, version, reserved, schema id, row size, rows, bytes of the heap."""
 

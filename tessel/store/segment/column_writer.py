@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Bytes, EncodedPage, PhysicalValues, Profile
+from tessel.store.encodings.base import EncodedPage, Profile
 from tessel.store.encodings.block_codec import choose_codec, planes_codec, whole_widths
 from tessel.store.encodings.chooser import (
     choose,
@@ -35,6 +35,7 @@ from tessel.store.encodings.codes import (
     aligned,
 )
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn
+from tessel.store.encodings.values import Bytes, PhysicalValues
 from tessel.store.segment.paging import PageInput, page_input
 from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, LONGEST_PREFIX
 from tessel.store.segment.zone_maps import (
@@ -44,8 +45,6 @@ from tessel.store.segment.zone_maps import (
     page_bounds,
     slots,
 )
-
-__all__ = ["EncodedColumn", "encode_column"]
 
 _LARGEST_PAYLOAD = (1 << 32) - 64
 _ZEROS = np.zeros(64, np.uint8)

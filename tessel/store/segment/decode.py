@@ -22,13 +22,7 @@ from tessel.arrays import allocate, arrow_array
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decode_rows import decode_numbers, decode_texts
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import (
-    Bytes,
-    Page,
-    PageEncoding,
-    PhysicalValues,
-    native_dtype,
-)
+from tessel.store.encodings.base import PageEncoding
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import (
     FieldNode,
@@ -38,18 +32,9 @@ from tessel.store.encodings.fields import (
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import Bytes, Page, PhysicalValues, native_dtype
 from tessel.store.segment.gather_table import GatherTable
 from tessel.store.segment.pages import SegmentPages
-
-__all__ = [
-    "PagePart",
-    "decode_codes",
-    "decode_column",
-    "decode_node",
-    "decode_plain",
-    "join_validity",
-    "page_parts",
-]
 
 VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1

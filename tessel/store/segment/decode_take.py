@@ -16,15 +16,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, different
 from tessel.errors import InvalidInputError
-from tessel.store.encodings.base import (
-    Bytes,
-    Integers,
-    PagedRows,
-    PhysicalValues,
-    native_dtype,
-    stored_kind,
-    widen,
-)
+from tessel.store.encodings.base import PagedRows
 from tessel.store.encodings.codes import Codec, PageFlag, Role, ValueKind
 from tessel.store.encodings.fields import (
     FieldNode,
@@ -34,9 +26,15 @@ from tessel.store.encodings.fields import (
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import (
+    Bytes,
+    Integers,
+    PhysicalValues,
+    native_dtype,
+    stored_kind,
+    widen,
+)
 from tessel.store.segment.pages import SegmentPages
-
-__all__ = ["check_rows", "take_column"]
 
 _VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1

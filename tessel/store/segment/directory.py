@@ -17,8 +17,6 @@ from tessel.store.segment.frame import Frame, FrameError, directory_words, frame
 from tessel.store.segment.records import COLUMN_RECORD, field_place
 from tessel.store.segment.validation import Check, damaged, first_failure, per_row
 
-__all__ = ["check_directory", "directory_fits", "page_frame"]
-
 _MOST_VALUES = 1 << 48
 _LARGEST_DICTIONARY = (1 << 31) - 1
 _PAGE_TABLE_WORD = field_place(COLUMN_RECORD, "page_table") // 8

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import InvalidInputError
-from tessel.store.encodings.base import Integers, PhysicalValues
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
+from tessel.store.encodings.values import Integers, PhysicalValues
 from tessel.store.segment.decode import (
     PagePart,
     decode_codes,
@@ -27,8 +27,6 @@ from tessel.store.segment.decode import (
 )
 from tessel.store.segment.decode_take import take_column
 from tessel.store.segment.pages import SegmentPages
-
-__all__ = ["SegmentColumn"]
 
 _FEW = 8
 """Where at most one row in so many survives, rows are gathered instead of decoding the page."""

@@ -15,20 +15,11 @@ import pyarrow as pa
 
 from tessel.errors import UnsupportedTypeError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers, stored_kind
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.registry import ENCODINGS
+from tessel.store.encodings.values import Integers, stored_kind
 from tessel.store.segment.records import COLUMN_RECORD, field_place
-
-__all__ = [
-    "ENCODINGS_A_NODE",
-    "STATIC",
-    "Expectations",
-    "SchemaDamageError",
-    "expectations",
-    "halves",
-]
 
 
 def _static_places() -> list[int]:

@@ -25,12 +25,10 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Integers
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadSource
-
-__all__ = ["Rows", "Wanted", "coalesce", "fetch"]
 
 Rows: TypeAlias = "range | Integers"
 """Rows of a segment: all from one to another, or single ones in any order, repeats allowed."""
@@ -170,11 +168,7 @@ def _read_failed(
     if isinstance(error, (NotFoundError, CorruptStoreError)) and not isinstance(
         error, CorruptSegmentError
     ):
-        found = CorruptSegmentError(
-            f"{name} is missing or cut short: {error.message}",
-            hint="restore the object from a copy of the store",
-            object=name,
-        )
+        found = CorruptSegmentError.for_object(name, f"is missing or cut short: {error.message}")
     elif not isinstance(error, TesselError):
         found = StoreError(
             f"could not read bytes {part.start[0]} to {part.end[0]} of {name!r}: {error}",

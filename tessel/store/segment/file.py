@@ -41,8 +41,6 @@ from tessel.store.segment.validation import PageSet, check_pages, damaged
 if TYPE_CHECKING:
     from tessel.store.segment.zone_maps import ZoneMaps
 
-__all__ = ["ReadBytes", "SegmentFile"]
-
 ReadBytes: TypeAlias = Callable[[int, int], pa.Buffer]
 """``(start, stop) -> bytes`` of the object that the segment lies in; places in the object."""
 

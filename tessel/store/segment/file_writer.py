@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import FAST, Bytes, Profile
+from tessel.store.encodings.base import FAST, Profile
 from tessel.store.encodings.chooser import PROFILES, check_override
 from tessel.store.encodings.codes import Role, aligned
 from tessel.store.encodings.fields import FieldNode, field_nodes
+from tessel.store.encodings.values import Bytes
 from tessel.store.segment.column_writer import EncodedColumn, encode_column
 from tessel.store.segment.paging import cut_field
 from tessel.store.segment.records import (
@@ -31,16 +32,6 @@ from tessel.store.segment.records import (
     LARGEST_PAGE_SHIFT,
     MAGIC,
 )
-
-__all__ = [
-    "EncodedSegment",
-    "RunTasks",
-    "WriteOptions",
-    "begin_segment",
-    "check_encodings",
-    "encode_segment",
-    "profile_by_name",
-]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import PAGE_RECORD, ValueKind
+from tessel.store.encodings.values import Integers
 from tessel.store.segment.expectations import (
     ENCODINGS_A_NODE,
     STATIC,
@@ -23,8 +23,6 @@ from tessel.store.segment.expectations import (
     halves,
 )
 from tessel.store.segment.records import COLUMN_RECORD, LARGEST_PAGE_SHIFT
-
-__all__ = ["Frame", "FrameError", "RecordFacts", "directory_words", "frame"]
 
 
 class FrameError(ValueError):

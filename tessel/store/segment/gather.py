@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from tessel.kernels.load_rows import load_rows
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers, native_dtype
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.scaled import POWERS
+from tessel.store.encodings.values import Integers, native_dtype
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherStack, GatherTable
 from tessel.store.segment.pages import SegmentPages
 

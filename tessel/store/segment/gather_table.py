@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.inner import IS_ADDRESSABLE
+from tessel.store.encodings.values import Integers
 from tessel.store.segment.file import SegmentFile
 
 __all__ = [

@@ -25,7 +25,6 @@ from tessel.arrays import different
 from tessel.ecs.components import SegmentKey
 from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import slot_places
-from tessel.store.encodings.base import Integers, PhysicalValues
 from tessel.store.encodings.codes import (
     PAGE_RECORD,
     Codec,
@@ -34,6 +33,7 @@ from tessel.store.encodings.codes import (
     Role,
     ValueKind,
 )
+from tessel.store.encodings.values import Integers, PhysicalValues
 from tessel.store.encodings.variable import gather_spans
 from tessel.store.segment.directory import directory_fits
 from tessel.store.segment.expectations import Expectations, expectations
@@ -51,8 +51,6 @@ from tessel.store.segment.records import (
     field_place,
 )
 from tessel.store.segment.validation import PageSet, check_pages, damaged
-
-__all__ = ["JoinedPages", "join_segments"]
 
 _FOOTER_BYTES: Final = FOOTER_RECORD.itemsize
 _CHECKSUM_PLACE: Final = field_place(FOOTER_RECORD, "footer_checksum")

@@ -9,8 +9,6 @@ row is often in a page that was read before. Scans cache nothing: they read a pa
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from dataclasses import replace
 from typing import Final
@@ -19,28 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.ecs.components import SegmentKey
-from tessel.store.encodings.base import Page
+from tessel.forking import ChildSafeLock
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import Page
 from tessel.store.lru_cache import ByteLruCache
 from tessel.store.objects.base import ObjectStore
-
-__all__ = [
-    "UNPACKED",
-    "PageKey",
-    "SoundPages",
-    "is_running",
-    "sound_pages",
-    "summed",
-    "unpacked_pages",
-]
 
 SoundPages = npt.NDArray[np.bool_]
 """One flag a page: whether it was found sound. Setting one twice in a race does no harm."""
 
 _found: weakref.WeakKeyDictionary[ObjectStore, dict[SegmentKey, SoundPages]]
 _found = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = ChildSafeLock()
 
 
 def sound_pages(objects: ObjectStore, key: SegmentKey, pages: int) -> SoundPages:
@@ -59,14 +48,6 @@ def sound_pages(objects: ObjectStore, key: SegmentKey, pages: int) -> SoundPages
         if flags is None or len(flags) != pages:
             flags = known[key] = np.zeros(pages, np.bool_)
         return flags
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 PageKey = tuple[int, int, int]

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.ecs.components import SegmentKey
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tessel.store.segment.fetch import Rows, Wanted
     from tessel.store.segment.page_statistics import ColumnZones
     from tessel.store.segment.stored_columns import StoredColumns
-
-__all__ = ["LazyRows"]
 
 Value = TypeVar("Value")
 

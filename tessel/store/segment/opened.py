@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
-from tessel.store.encodings.base import Bytes
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Bytes
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
@@ -34,8 +34,6 @@ from tessel.store.segment.sources.open import open_source
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Rows
     from tessel.store.segment.joined import JoinedPages
-
-__all__ = ["SegmentOpener"]
 
 _MOST_OPEN = 256
 """Of one store. Each holds page tables, and the bytes of a small file or the map of a large one."""
@@ -170,11 +168,10 @@ class SegmentOpener:
             columns=columns,
         )
         if file.checksum != key.checksum:
-            raise CorruptSegmentError(
-                f"{key.object} is damaged: the checksum of the segment at {key.offset} is "
+            raise CorruptSegmentError.for_object(
+                key.object,
+                f"is damaged: the checksum of the segment at {key.offset} is "
                 f"{file.checksum:#010x}, not {key.checksum:#010x}",
-                hint="restore the object from a copy of the store",
-                object=key.object,
                 offset=key.offset,
                 length=key.length,
             )
@@ -205,8 +202,4 @@ def _slices(data: Bytes, offset: int) -> ReadBytes:
 
 
 def _cut_short(key: SegmentKey, why: str) -> CorruptSegmentError:
-    return CorruptSegmentError(
-        f"{key.object} is missing or cut short: {why}",
-        hint="restore the object from a copy of the store",
-        object=key.object,
-    )
+    return CorruptSegmentError.for_object(key.object, f"is missing or cut short: {why}")

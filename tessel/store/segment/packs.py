@@ -15,13 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
-from tessel.errors import CorruptSegmentError
+from tessel.store.encodings.codes import ALIGNMENT, aligned
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.segment.file_writer import EncodedSegment
-from tessel.store.segment.records import ALIGNMENT, aligned
-
-__all__ = ["PACK_BYTES", "SMALL_SEGMENT_BYTES", "PackWriter", "pack_directory"]
+from tessel.store.segment.validation import damaged
 
 SMALL_SEGMENT_BYTES: Final = 1 << 20
 """Segments below this share an object."""
@@ -114,18 +112,10 @@ def pack_directory(name: str, data: pa.Buffer) -> list[SegmentKey] | None:
     end = len(held) - _TAIL.itemsize
     start = end - count * _ENTRY.itemsize
     if start < 0 or google_crc32c.value(held[start:end].tobytes()) != checksum:
-        raise _damaged(name, "its directory does not fit its checksum")
+        raise damaged(name, "its directory does not fit its checksum")
     rows = held[start:end].copy().view(_ENTRY)
     limit = np.uint64(start)
     outside = (rows["offset"] % ALIGNMENT != 0) | (rows["length"] > limit)
     if outside.any() or (rows["offset"] > limit - rows["length"]).any():
-        raise _damaged(name, "a segment lies outside of it")
+        raise damaged(name, "a segment lies outside of it")
     return [SegmentKey(name, offset, length, own) for offset, length, own, _ in rows.tolist()]
-
-
-def _damaged(name: str, what: str) -> CorruptSegmentError:
-    return CorruptSegmentError(
-        f"{name} is damaged: {what}",
-        hint="restore the object from a copy of the store",
-        object=name,
-    )

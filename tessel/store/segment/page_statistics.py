@@ -18,11 +18,10 @@ import pyarrow.types as pat
 from tessel.arrays import arrow_array, different
 from tessel.cached import cached
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
+from tessel.store.encodings.values import Integers
+from tessel.store.segment.statistics import SliceFacts
 from tessel.store.segment.zone_maps import ZoneMaps
-
-__all__ = ["ColumnZones", "PageFacts", "PageStatistics"]
 
 Flags = npt.NDArray[np.bool_]
 
@@ -111,18 +110,6 @@ class PageFacts:
         return held if held.type == type_ else held.view(type_)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _NoFacts:
-    """Facts of a column of which nothing is known."""
-
-    minimum: pa.Array
-    maximum: pa.Array
-    minimum_exact: Flags
-    maximum_exact: Flags
-    missing: Integers
-    numbers: None = None
-
-
 class PageStatistics:
     """Statistics of the row ranges of a piece; satisfies the protocol ``StatisticsView``.
 
@@ -159,7 +146,7 @@ class PageStatistics:
         self._columns = columns
         self._types = types
 
-    def facts(self, name: str) -> PageFacts | _NoFacts:
+    def facts(self, name: str) -> PageFacts | SliceFacts:
         """Return the bounds of a column in each row range."""
         column = self._columns.get(name)
         if column is not None and _has_bounds(column):
@@ -171,7 +158,7 @@ class PageStatistics:
         count = len(self.edges) - 1
         no, unknown = np.zeros(count, np.bool_), np.full(count, -1, np.int64)
         bound = pa.nulls(count, _value_type(self._types[name]))
-        return _NoFacts(bound, bound, no, no, unknown)
+        return SliceFacts(bound, bound, no, no, unknown)
 
 
 def _has_bounds(column: ColumnZones) -> bool:

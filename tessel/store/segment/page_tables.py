@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import INTEGER_ENCODINGS, Bytes, Integers, Page
 from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.inner import IS_ADDRESSABLE, inner_of
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import INTEGER_ENCODINGS, Bytes, Integers, Page
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import (
     HAS_INNER,
@@ -33,8 +33,6 @@ from tessel.store.segment.gather_table import (
     GatherFact,
     gather_facts,
 )
-
-__all__ = ["PageForm", "PageTable", "page_table", "placed_pages"]
 
 _WORD_BYTES: Final = 8
 _KINDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.DECIMAL}

@@ -17,33 +17,31 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_array
-from tessel.errors import CorruptSegmentError
 from tessel.kernels.decode_rows import TextTable
-from tessel.store.encodings.base import (
-    Bytes,
-    Integers,
-    Page,
-    PhysicalValues,
-    page_from_record,
-    widen,
-)
 from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.encodings.values import check_validity
+from tessel.store.encodings.values import (
+    Bytes,
+    Integers,
+    Page,
+    PhysicalValues,
+    check_validity,
+    page_from_record,
+    widen,
+)
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.known_pages import UNPACKED, SoundPages, is_running, summed
+from tessel.store.segment.validation import damaged
 
 if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
     from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
     from tessel.store.segment.zone_maps import ZoneMaps
-
-__all__ = ["SegmentPages", "holds_narrow_values"]
 
 _Value = TypeVar("_Value")
 
@@ -438,9 +436,6 @@ def _remember(
 def _verify(stored: Bytes, record: np.void, place: dict[str, Any]) -> None:
     found = google_crc32c.value(stored)
     if found != int(record["checksum"]):
-        raise CorruptSegmentError(
-            f"{place['object']} is damaged, column {place['column']}, page {place['page']}: its "
-            f"checksum is {found:#010x}, not {int(record['checksum']):#010x}",
-            hint="restore the object from a copy of the store",
-            **place,
-        )
+        what = f"its checksum is {found:#010x}, not {int(record['checksum']):#010x}"
+        name, column, page = place["object"], place["column"], place["page"]
+        raise damaged(name, what, column=column, page=page)

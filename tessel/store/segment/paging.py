@@ -12,12 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, shred
+from tessel.store.encodings.values import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.segment.records import LARGEST_PAGE_SHIFT, PAGE_BYTES
-
-__all__ = ["PageInput", "cut_field", "page_count", "page_input"]
 
 _SMALL_PAGE_BYTES = PAGE_BYTES // 8
 """Pages are not halved below this on average for the sake of a few large rows."""

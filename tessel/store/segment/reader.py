@@ -11,8 +11,8 @@ import pyarrow as pa
 from tessel.ecs.components import SegmentKey
 from tessel.errors import ColumnNotFoundError, CorruptSegmentError
 from tessel.options import current
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Integers
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.opened import SegmentOpener
@@ -22,8 +22,6 @@ from tessel.store.segment.sources.base import ReadSource
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Wanted
     from tessel.store.segment.lazy_rows import LazyRows
-
-__all__ = ["SegmentReader"]
 
 _FEW_ROWS = 1 << 9
 """So few are found for all columns in one pass sooner than each column is decoded."""

@@ -13,47 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tessel.store.encodings.codes import (
-    ALIGNMENT,
-    BLOCK_BYTES,
-    PACKED_WIDTHS,
-    PAGE_RECORD,
-    SLOTS,
-    Codec,
-    EncodingCode,
-    PageFlag,
-    Role,
-    ValueKind,
-    aligned,
-)
-
-__all__ = [
-    "ALIGNMENT",
-    "BACKED_BYTES",
-    "BLOCK_BYTES",
-    "COLUMN_RECORD",
-    "FOOTER_RECORD",
-    "FORMAT_MAJOR",
-    "FORMAT_MINOR",
-    "FREE_BYTES",
-    "LARGEST_PAGE_SHIFT",
-    "LONGEST_PREFIX",
-    "MAGIC",
-    "PACKED_WIDTHS",
-    "PAGE_BYTES",
-    "PAGE_RECORD",
-    "READABLE_BEFORE_ONE",
-    "SLOTS",
-    "TAIL_BYTES",
-    "Codec",
-    "EncodingCode",
-    "PageFlag",
-    "Role",
-    "ValueKind",
-    "aligned",
-    "field_place",
-]
-
 MAGIC: Final = b"TSLSEG\r\n"
 """The last eight bytes of a segment; the line end shows files mangled by text transfers."""
 

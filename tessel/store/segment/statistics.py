@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_scalar
 from tessel.lazy import dataclass
-
-__all__ = ["BOUND_BYTES", "ColumnStatistics", "bounds_type", "known_statistics", "summarise"]
 
 BOUND_BYTES = 64
 """The longest text or binary bound, in bytes of UTF-8."""
@@ -48,6 +47,31 @@ class ColumnStatistics:
     maximum_exact: bool
     nulls: int
     nans: int
+
+
+@dataclass(frozen=True, eq=False)
+class SliceFacts:
+    """Statistics of one column, one value per row slice or page.
+
+    Attributes
+    ----------
+    minimum, maximum
+        Bounds, null where unknown or where everything is missing; of null type for columns
+        without an order. pa.Array.
+    minimum_exact, maximum_exact
+        Whether the bound is a value of the column.
+    missing
+        How many values are null or NaN; -1 where nothing is known. int64.
+    numbers
+        Bounds are Arrow arrays alone.
+    """
+
+    minimum: pa.Array
+    maximum: pa.Array
+    minimum_exact: npt.NDArray[np.bool_]
+    maximum_exact: npt.NDArray[np.bool_]
+    missing: npt.NDArray[np.int64]
+    numbers: None = None
 
 
 def bounds_type(type_: pa.DataType) -> pa.DataType | None:

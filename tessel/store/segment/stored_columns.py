@@ -23,17 +23,15 @@ from tessel.expression.block_entries import Entries
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import proven_bounds
-from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
 from tessel.store.segment.pages import SegmentPages
 
 if TYPE_CHECKING:
     from tessel.store.segment.page_tables import PageTable
-
-__all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
 
 _WORD_BYTES = 8
 _ONE_PAGE = 40

@@ -35,8 +35,6 @@ from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
 from tessel.options import current
 
-__all__ = ["cast_dictionary", "is_index_type", "normalise", "normalise_schema", "stored_type"]
-
 _SHARED_BYTES = 1 << 24
 """Tables from so many bytes on are checked by several threads."""
 

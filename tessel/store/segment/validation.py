@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import INTEGER_ENCODINGS, Integers
 from tessel.store.encodings.codes import (
     ALIGNMENT,
     PAGE_RECORD,
@@ -29,11 +28,10 @@ from tessel.store.encodings.codes import (
     ValueKind,
 )
 from tessel.store.encodings.registry import ENCODINGS
+from tessel.store.encodings.values import INTEGER_ENCODINGS, Integers
 from tessel.store.segment.expectations import Expectations
 from tessel.store.segment.frame import Frame
 from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, field_place
-
-__all__ = ["Check", "PageSet", "check_pages", "damaged", "first_failure", "per_row"]
 
 _INTEGER_CODES = np.isin(np.arange(256), sorted(INTEGER_ENCODINGS))
 _FLAGS = int(sum(PageFlag))
@@ -67,12 +65,7 @@ Check: TypeAlias = "tuple[Any, str]"
 def damaged(name: str, what: str, **place: Any) -> CorruptSegmentError:
     """Make the error for a damaged segment; ``place`` may name column and page."""
     where = "".join(f", {word} {value}" for word, value in place.items())
-    return CorruptSegmentError(
-        f"{name} is damaged{where}: {what}",
-        hint="restore the object from a copy of the store",
-        object=name,
-        **place,
-    )
+    return CorruptSegmentError.for_object(name, f"is damaged{where}: {what}", **place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

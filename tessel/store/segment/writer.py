@@ -36,15 +36,6 @@ from tessel.store.segment.file_writer import (
 from tessel.store.segment.packs import SMALL_SEGMENT_BYTES, PackWriter
 from tessel.store.segment.statistics import ColumnStatistics, known_statistics, summarise
 
-__all__ = [
-    "SegmentWriter",
-    "WrittenSegment",
-    "WrittenSlice",
-    "assign_column_ids",
-    "column_slices",
-    "time_values",
-]
-
 _COLUMN_BYTES = 1 << 30
 """One column of one segment stays below this, so that 32-bit offsets always reach."""
 

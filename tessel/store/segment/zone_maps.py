@@ -16,22 +16,11 @@ import pyarrow.compute as pc
 
 from tessel.arrays import numpy_array
 from tessel.lazy import dataclass
-from tessel.store.encodings.base import PhysicalValues
 from tessel.store.encodings.codes import PageFlag, ValueKind
+from tessel.store.encodings.values import PhysicalValues
 
 if TYPE_CHECKING:
     from tessel.store.segment.paging import PageInput
-
-__all__ = [
-    "Bound",
-    "DictionaryBounds",
-    "PageBounds",
-    "ZoneMaps",
-    "common_prefix",
-    "page_bounds",
-    "slots",
-    "zone_dtype",
-]
 
 Bound = int | float | bytes
 """Of text, binary and fixed bytes: bytes; of floats: float; otherwise an integer."""

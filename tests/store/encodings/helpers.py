@@ -15,22 +15,17 @@ import pytest
 from hypothesis import strategies as st
 
 from tessel.errors import CorruptSegmentError
-from tessel.store.encodings.base import (
-    COMPACT,
-    FAST,
-    EncodedPage,
-    Page,
-    PagedRows,
-    PageEncoding,
-    PhysicalValues,
-    Profile,
-    native_dtype,
-    page_from_record,
-)
+from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, PagedRows, PageEncoding, Profile
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, PageFlag, ValueKind
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code
-from tessel.store.encodings.values import check_validity
+from tessel.store.encodings.values import (
+    Page,
+    PhysicalValues,
+    check_validity,
+    native_dtype,
+    page_from_record,
+)
 
 Array = npt.NDArray[Any]
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.store.encodings.base import COMPACT, FAST, PhysicalValues
+from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.dictionary import Dictionary
+from tessel.store.encodings.values import PhysicalValues
 from tests.store.encodings.helpers import (
     FIXED_KINDS,
     PAGE_SIZES,

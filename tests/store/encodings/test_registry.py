@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tessel.errors import InvalidInputError, NameNotFoundError
-from tessel.store.encodings.base import PageEncoding, PhysicalValues
+from tessel.store.encodings.base import PageEncoding
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, ValueKind
 from tessel.store.encodings.inner import INNER
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
+from tessel.store.encodings.values import PhysicalValues
 from tessel.store.encodings.variable import gather_spans, repeated, take_values
 from tests.store.encodings.helpers import FIXED_KINDS, plain, text
 

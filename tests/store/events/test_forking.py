@@ -14,9 +14,9 @@ from hypothesis import settings
 
 from tessel.cached import cached
 from tessel.errors import ForkUnsafeError, InvalidInputError
+from tessel.forking import _acquire_all
 from tessel.store.events import Cell, EventIds, FileSink, LiveStore, Recorder, Row, id_bytes
 from tessel.store.events.chunk import Chunk
-from tessel.store.events.forking import _acquire_all
 
 _FORKS = settings.default.max_examples // 4
 

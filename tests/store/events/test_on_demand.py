@@ -27,7 +27,7 @@ from tessel.store.maintenance.leases import all_leases
 from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository
 from tessel.store.segment import paging
-from tessel.store.segment.sources.open import default_source
+from tessel.store.segment.sources.open import open_source
 from tessel.store.segment.sources.requests import ObjectStoreSource
 from tests.store.events.histories import History
 
@@ -55,7 +55,7 @@ class Afar(LocalObjects):
     """Files that are read as if they were far away: what is asked for, and that each time."""
 
 
-default_source.register(Afar, ObjectStoreSource)
+open_source.register(Afar, ObjectStoreSource)
 
 
 def afar(path: Path, *, read_only: bool = False) -> Repository:

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,12 @@ from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.reader import SegmentReader
 from tessel.store.segment.sources.base import ReadSource
-from tessel.store.segment.sources.open import open_source
+from tessel.store.segment.sources.requests import PreadSource
+from tessel.store.segment.sources.views import MmapSource
 from tests.store.segment.helpers import opened, plain
 from tests.store.segment.samples import SAMPLES
 
-KINDS = ("mmap", "pread")
+KINDS = {"mmap": MmapSource, "pread": PreadSource}
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
@@ -80,18 +80,17 @@ def _in_child(check: Callable[[], bool]) -> bool:
     return os.waitstatus_to_exitcode(status) == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_reading_goes_on_in_a_forked_child(objects: LocalObjects, kind: str) -> None:
-    source: ReadSource
-    with closing(open_source(objects, kind)) as source:
-        reader = SegmentReader(objects, source)
-        assert _read_all(reader) == EXPECTED
-        with ThreadPoolExecutor(2) as pool:  # threads of the parent decode while it forks
-            under_way = [pool.submit(_read_all, reader) for _ in range(6)]
-            assert _in_child(lambda: _read_all(reader) == EXPECTED)
-            assert _in_child(lambda: _read_all(SegmentReader(objects, source)) == EXPECTED)
-            assert all(each.result() == EXPECTED for each in under_way)
-        assert _read_all(reader) == EXPECTED
+    source: ReadSource = KINDS[kind](objects)
+    reader = SegmentReader(objects, source)
+    assert _read_all(reader) == EXPECTED
+    with ThreadPoolExecutor(2) as pool:  # threads of the parent decode while it forks
+        under_way = [pool.submit(_read_all, reader) for _ in range(6)]
+        assert _in_child(lambda: _read_all(reader) == EXPECTED)
+        assert _in_child(lambda: _read_all(SegmentReader(objects, source)) == EXPECTED)
+        assert all(each.result() == EXPECTED for each in under_way)
+    assert _read_all(reader) == EXPECTED
 
 
 def test_pages_touched_by_the_child_first(objects: LocalObjects) -> None:

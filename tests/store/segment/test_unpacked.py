@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.encodings.base import Page, page_from_record
 from tessel.store.encodings.codes import PAGE_RECORD, ValueKind
+from tessel.store.encodings.values import Page, page_from_record
 from tessel.store.lru_cache import ByteLruCache
 from tessel.store.segment import pages as segment_pages
 from tessel.store.segment.decode_take import take_column

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_scalar
 from tessel.store.events.converters.registry import Converter, register_converter
 
-__all__ = ["Degrees", "Radians"]
-
 
 class _Angles(Converter):
     """Angles times a factor, in their own precision."""

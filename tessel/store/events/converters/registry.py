@@ -11,8 +11,6 @@ They are imported when a name or a type is looked up that is not known yet, and 
 from __future__ import annotations
 
 import importlib.metadata
-import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeAlias, TypeVar
@@ -30,19 +28,9 @@ from tessel.errors import (
     UnsupportedTypeError,
     nearest,
 )
+from tessel.forking import ChildSafeLock
 from tessel.lazy import dataclass
 from tessel.store.events.cell import Cell
-
-__all__ = [
-    "Conversion",
-    "Converter",
-    "Wanted",
-    "conversions",
-    "converter_names",
-    "converter_to",
-    "find_converter",
-    "register_converter",
-]
 
 
 class Converter(ABC):
@@ -76,7 +64,7 @@ class Converter(ABC):
 
 _GROUP = "tessel.converters"
 _converters: dict[str, Converter] = {}
-_lock = threading.RLock()
+_lock = ChildSafeLock()
 
 ConverterType = TypeVar("ConverterType", bound=type[Converter])
 
@@ -185,15 +173,6 @@ def _load_plugins(name: str | None = None) -> None:
 
 def _place(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _renew_lock() -> None:
-    """Give a forked child a lock that nobody holds."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 Wanted: TypeAlias = Mapping[str, str | pa.DataType]

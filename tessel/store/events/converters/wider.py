@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from tessel.store.events.converters.registry import Converter, register_converter
 
-__all__ = ["Wider"]
-
 _FLOAT32_BITS, _FLOAT64_BITS = 24, 53
 """Integers of so many bits are floats exactly (IEEE 754)."""
 

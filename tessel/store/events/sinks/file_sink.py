@@ -11,8 +11,6 @@ from tessel.errors import ForkUnsafeError, InvalidInputError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_file import Journal
 
-__all__ = ["FileSink"]
-
 
 class FileSink(Closing):
     """Appends events to a file; close it after the recorder.

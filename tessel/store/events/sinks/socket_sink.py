@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 from tessel.closing import Closing
 from tessel.errors import InvalidInputError, NotAStoreError, StoreBusyError, StoreError
+from tessel.forking import after_fork
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.forking import after_fork
 from tessel.store.events.server import check_address
-
-__all__ = ["SocketSink"]
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.01, 1.0
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import ManifestSet
@@ -19,10 +20,9 @@ from tessel.store.manifest.packing.membership import (
     Changes,
     Membership,
     Run,
-    SymbolContent,
+    content_of,
+    tails_of,
 )
-
-__all__ = ["Bin", "Item", "Piece", "Placement", "fill", "fullest", "make_items", "split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Placement:
     written: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Item:
     """The segments of one symbol that are packed in this flush.
 
@@ -53,30 +53,43 @@ class Item:
     ----------
     id, name
         Of the symbol.
-    estimated_rate, rate
-        Bytes of a segment as estimated at first, and as found since.
+    estimated_rate
+        Bytes of a segment as estimated at first.
     runs
         What is packed, in row order.
-    segments, size
-        How many segments, and their estimated bytes.
     tails
         What stays behind it in tails.
     home
         The manifest that holds exactly what is packed, if any does.
     set_before
         The set that the symbol was packed in; None for a new one.
+    inflation
+        How many times bigger than estimated a segment was found to be.
     """
 
     id: int
     name: str
     estimated_rate: int
-    rate: int
     runs: tuple[Run, ...]
-    segments: int
-    size: int
-    tails: tuple[Placement, ...]
-    home: str | None
-    set_before: str | None
+    tails: tuple[Placement, ...] = ()
+    home: str | None = None
+    set_before: str | None = None
+    inflation: Fraction = Fraction(1)
+
+    @cached
+    def rate(self) -> int:
+        """Bytes of a segment as far as they are known."""
+        return math.ceil(self.estimated_rate * self.inflation)
+
+    @cached
+    def segments(self) -> int:
+        """How many segments are packed."""
+        return sum(run.segments for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """The estimated bytes of what is packed."""
+        return self.segments * self.rate
 
     @property
     def all_segments(self) -> int:
@@ -93,65 +106,30 @@ def make_items(
     """Return what is to be packed for these symbols, by id; without deleted and empty ones."""
     changed = {content.id: content for content in changes.contents}
     items = []
-    for symbol in sorted(symbols):
-        if symbol in changed:
-            item = _changed_item(changed[symbol], membership)
-        elif symbol in changes.deleted:
-            continue
-        else:
-            item = _sharing_item(symbol, membership)
-        factor = inflation.get(symbol)
-        if factor is not None:
-            item.rate = math.ceil(item.rate * factor)
-            item.size = item.segments * item.rate
+    for symbol in sorted(set(symbols) - changes.deleted):
+        content, tails = changed.get(symbol), list[Placement]()
+        if content is None:
+            # A tail between packed manifests is packed along: rows would change places otherwise.
+            behind = tails_of(symbol, membership)
+            manifests = membership.manifests_of(symbol)
+            content = content_of(symbol, membership, manifests[: len(manifests) - len(behind)])
+            stop = sum(run.segments for run in content.runs)
+            for each in behind:
+                start, stop = stop, stop + membership.segments_of(symbol, each)
+                tails.append(Placement(start, stop, each))
+        item = Item(
+            content.id,
+            content.name,
+            content.bytes_per_segment,
+            content.runs,
+            tuple(tails),
+            _home(symbol, content.runs, membership),
+            _set_before(symbol, membership),
+            inflation.get(symbol, Fraction(1)),
+        )
         if item.segments:
             items.append(item)
     return items
-
-
-def _changed_item(content: SymbolContent, membership: Membership) -> Item:
-    segments = sum(run.segments for run in content.runs)
-    before = _set_before(content.id, membership)
-    return Item(
-        content.id,
-        content.name,
-        content.bytes_per_segment,
-        content.bytes_per_segment,
-        content.runs,
-        segments,
-        segments * content.bytes_per_segment,
-        (),
-        _home(content.id, content.runs, membership),
-        before,
-    )
-
-
-def _sharing_item(symbol: int, membership: Membership) -> Item:
-    manifests = membership.manifests_of(symbol)
-    packed = len(manifests)
-    while packed and membership.set_of(manifests[packed - 1]) is None:
-        packed -= 1
-    # A tail between packed manifests is packed along: rows would change places otherwise.
-    runs = tuple(Run(membership.segments_of(symbol, each), each) for each in manifests[:packed])
-    segments = sum(run.segments for run in runs)
-    tails: list[Placement] = []
-    stop = segments
-    for each in manifests[packed:]:
-        start, stop = stop, stop + membership.segments_of(symbol, each)
-        tails.append(Placement(start, stop, each))
-    rate = membership.bytes_per_segment(symbol)
-    return Item(
-        symbol,
-        membership.name_of(symbol),
-        rate,
-        rate,
-        runs,
-        segments,
-        segments * rate,
-        tuple(tails),
-        _home(symbol, runs, membership),
-        _set_before(symbol, membership),
-    )
 
 
 def _home(symbol: int, runs: tuple[Run, ...], membership: Membership) -> str | None:
@@ -162,11 +140,8 @@ def _home(symbol: int, runs: tuple[Run, ...], membership: Membership) -> str | N
 
 
 def _set_before(symbol: int, membership: Membership) -> str | None:
-    for each in membership.manifests_of(symbol):
-        found = membership.set_of(each)
-        if found is not None:
-            return found
-    return None
+    sets = map(membership.set_of, membership.manifests_of(symbol))
+    return next((found for found in sets if found is not None), None)
 
 
 Bin = list[Item]

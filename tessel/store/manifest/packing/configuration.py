@@ -29,8 +29,6 @@ from tessel.store.manifest.packing.validation import (
 if TYPE_CHECKING:
     from tessel.display.documents import Document
 
-__all__ = ["ManifestConfiguration", "ManifestRule", "ManifestSet", "Preload", "usual_configuration"]
-
 _DEFAULT_SEGMENTS = 1_000_000
 _SMALL_SET = "small"
 _SMALL_SET_SEGMENTS = 256

@@ -26,7 +26,7 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.manifest.packing.leaf_folds import LeafFolds
-from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
+from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent, content_of
 from tessel.store.manifest.packing.pack import pack
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, oversized
 from tessel.store.manifest.packing.repacking import (
@@ -46,12 +46,8 @@ from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.manifest.packing.tails import FoldPlan, TailJoin, plan_folds, plan_tails
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
-__all__ = ["Flush", "Flushed"]
-
 _LONGEST = 64
 _LONGEST_PER_ROOT = 4
-
-Sources = Mapping[int, PackedRows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +235,13 @@ class Flush:
                 symbol: PackedRows(self._edited[symbol][1], extents, staged)
                 for symbol, extents in before.items()
             }
-            planned = _join_plan(sources, self.membership)
+            planned = PlannedManifest.of(
+                None,
+                [
+                    (Part(symbol, 0, rows.segments), bytes_per_segment(rows.state))
+                    for symbol, rows in sources.items()
+                ],
+            )
             encoded = encode(planned, sources)
             if len(group) > 1 and self._is_too_big(planned, len(encoded.data)):
                 half = len(group) // 2
@@ -271,11 +273,7 @@ class Flush:
             for symbol in self._written
             if symbol not in leaving
         ]
-        for symbol in old:
-            name, base = self._edited[symbol]
-            keys = self.membership.manifests_of(symbol)
-            runs = tuple(Run(self.membership.segments_of(symbol, key), key) for key in keys)
-            contents.append(SymbolContent(symbol, name, bytes_per_segment(base), runs))
+        contents += [content_of(symbol, self.membership) for symbol in old]
         changes = Changes(tuple(contents), frozenset(self._deleted))
         if not contents and not self._deleted:
             return [], [], {}
@@ -317,12 +315,6 @@ def _is_long(base: SymbolState) -> bool:
     extents = base.manifests
     segments = sum(extent.segments for extent in extents)
     return len(extents) > _LONGEST + _LONGEST_PER_ROOT * math.isqrt(segments)
-
-
-def _join_plan(sources: Sources, membership: SnapshotMembership) -> PlannedManifest:
-    parts = tuple(Part(symbol, 0, rows.segments) for symbol, rows in sources.items())
-    size = sum(part.segments * membership.bytes_per_segment(part.symbol) for part in parts)
-    return PlannedManifest(None, parts, sum(part.segments for part in parts), size)
 
 
 def _in_row_order(encoded: Sequence[EncodedManifest]) -> dict[int, tuple[ManifestEntry, ...]]:

@@ -30,8 +30,6 @@ from tessel.store.manifest.packing.repacking import objects_of
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
 from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
-__all__ = ["LEAF_TAILS", "LeafFold", "LeafFolds", "fold_start", "plan_leaf_fold"]
-
 LEAF_TAILS = 32
 """A leaf with so many tails is folded."""
 
@@ -226,12 +224,12 @@ class LeafFolds:
                 yield _Join(name, state, rows)
 
     def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
-        parts = tuple(Part(join.state.id, 0, join.rows.segments) for join in group)
-        planned = PlannedManifest(
+        planned = PlannedManifest.of(
             None if target is None else target.name,
-            parts,
-            sum(part.segments for part in parts),
-            sum(_size(join) for join in group),
+            [
+                (Part(join.state.id, 0, join.rows.segments), bytes_per_segment(join.state))
+                for join in group
+            ],
             of_leaf=target is not None,
         )
         # Encoded once: all that was cut in the same places stays as long as it is.

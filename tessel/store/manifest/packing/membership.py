@@ -14,17 +14,6 @@ from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "Changes",
-    "ManifestMembers",
-    "Membership",
-    "MembershipTable",
-    "Run",
-    "SymbolContent",
-    "SymbolMembership",
-    "estimate_bytes_per_segment",
-]
-
 _SEGMENT_BYTES = 24
 _STATISTICS_BYTES = 15
 
@@ -148,6 +137,25 @@ class Membership(Protocol):
 
     def all_live(self, manifest: str) -> bool:
         """Return whether a manifest holds nothing but what its members have there."""
+
+
+def content_of(
+    symbol: int, membership: Membership, manifests: Sequence[str] | None = None
+) -> SymbolContent:
+    """Return a symbol as it is: what it has in some of its manifests, or in all."""
+    held = membership.manifests_of(symbol) if manifests is None else manifests
+    runs = tuple(Run(membership.segments_of(symbol, each), each) for each in held)
+    name, rate = membership.name_of(symbol), membership.bytes_per_segment(symbol)
+    return SymbolContent(symbol, name, rate, runs)
+
+
+def tails_of(symbol: int, membership: Membership) -> Sequence[str]:
+    """Return the tails behind all packed manifests of a symbol."""
+    manifests = membership.manifests_of(symbol)
+    first = len(manifests)
+    while first and membership.set_of(manifests[first - 1]) is None:
+        first -= 1
+    return manifests[first:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ because of some that nobody changed, those come into the closure and all is pack
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from fractions import Fraction
 
 from tessel.lazy import dataclass
@@ -24,7 +23,7 @@ from tessel.store.manifest.packing.bins import (
     split,
 )
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.membership import Changes, Membership, Run, SymbolContent
+from tessel.store.manifest.packing.membership import Changes, Membership, content_of
 from tessel.store.manifest.packing.plan import (
     PackingMetrics,
     PackingPlan,
@@ -32,8 +31,6 @@ from tessel.store.manifest.packing.plan import (
     PlannedManifest,
     check_bytes,
 )
-
-__all__ = ["Closure", "SliceEnds", "pack", "repack"]
 
 
 class Closure:
@@ -141,26 +138,26 @@ def repack(
 
     Manifests that come out as they are stay, so to repack twice writes nothing the second time.
     """
-    contents = tuple(_content_of(symbol, membership) for symbol in sorted(membership.symbols()))
+    contents = tuple(content_of(symbol, membership) for symbol in sorted(membership.symbols()))
     changes = Changes(contents)
     return _Packing(configuration, changes, membership, slice_ends, inflation, True).plan()
 
 
-def _content_of(symbol: int, membership: Membership) -> SymbolContent:
-    runs = tuple(
-        Run(membership.segments_of(symbol, each), each) for each in membership.manifests_of(symbol)
-    )
-    name, rate = membership.name_of(symbol), membership.bytes_per_segment(symbol)
-    return SymbolContent(symbol, name, rate, runs)
-
-
 @dataclass
 class _Outcome:
-    """The manifests that one pass over the sets comes to."""
+    """What one pass over the sets comes to.
 
-    bins: list[tuple[ManifestSet, Bin]] = field(default_factory=list)
-    pieces: list[tuple[ManifestSet, Item, list[Piece]]] = field(default_factory=list)
+    Attributes
+    ----------
+    placed
+        Each manifest: its set, the parts of items in it, and the existing one that holds them.
+    overflowed, split
+        As in :class:`PackingMetrics`.
+    """
+
+    placed: list[tuple[ManifestSet, list[tuple[Item, Part]], str | None]]
     overflowed: int = 0
+    split: int = 0
 
 
 class _Packing:
@@ -197,9 +194,50 @@ class _Packing:
             )
             outcome = self._over_sets(items)
             if outcome is not None:
-                return _Writing(
-                    self._configuration, self._membership, self._changes, self._closure
-                ).plan(items, outcome, self._pulled)
+                return self._planned(items, outcome)
+
+    def _planned(self, items: list[Item], outcome: _Outcome) -> PackingPlan:
+        """Tell what is written from what came out as it was."""
+        written: list[PlannedManifest] = []
+        kept: set[str] = set()
+        flipped: set[int] = set()
+        placements: dict[int, list[Placement]] = {each.id: [] for each in self._changes.contents}
+        for target, parts, manifest in outcome.placed:
+            number = None
+            if manifest is None:
+                number = len(written)
+                rated = ((part, item.rate) for item, part in parts)
+                of_leaf = self._configuration.by_leaf(target)
+                written.append(PlannedManifest.of(target.name, rated, of_leaf=of_leaf))
+            else:
+                kept.add(manifest)
+            for item, part in parts:
+                placed = Placement(part.start, part.stop, manifest, number)
+                placements.setdefault(item.id, []).append(placed)
+                if item.set_before not in (None, target.name):
+                    flipped.add(item.id)
+        for item in items:
+            placements[item.id] += item.tails
+        closure = self._closure.manifests
+        metrics = PackingMetrics(
+            closure_symbols=len(items),
+            closure_manifests=len(closure),
+            closure_segments=sum(item.segments for item in items),
+            written=len(written),
+            written_segments=sum(each.segments for each in written),
+            reused=len(kept),
+            flipped=tuple(sorted(flipped)),
+            overflowed=outcome.overflowed,
+            split=outcome.split,
+            pulled=tuple(sorted(set(self._pulled))),
+        )
+        return PackingPlan(
+            tuple(written),
+            tuple(sorted(kept)),
+            tuple(sorted(closure - kept)),
+            {symbol: tuple(each) for symbol, each in placements.items()},
+            metrics,
+        )
 
     def _over_sets(self, items: list[Item]) -> _Outcome | None:
         """Pack set by set; None where manifests were pulled into the closure on the way."""
@@ -207,7 +245,7 @@ class _Packing:
         waiting: dict[str, list[Item]] = {}
         for item, name in zip(items, self._configuration.targets(names, segments), strict=True):
             waiting.setdefault(name, []).append(item)
-        outcome = _Outcome()
+        outcome = _Outcome([])
         for target in self._configuration.packing_order:
             fitting: list[Item] = []
             overflow: list[Item] = []
@@ -218,11 +256,17 @@ class _Packing:
             if bins and self._pull(target, bins):
                 return None
             if target.cardinality is not None:
-                bins, left = fullest(target, bins, target.cardinality - self._untouched(target))
+                bins, left = fullest(target, bins, target.cardinality - len(self._outside(target)))
                 overflow += left
-            outcome.bins += [(target, each) for each in bins]
+            for each in bins:
+                parts = [(item, Part(item.id, 0, item.segments)) for item in each]
+                outcome.placed.append((target, parts, self._as_it_was(target, each)))
             if target.overflow_to is None:
-                outcome.pieces += [(target, item, self._split(target, item)) for item in overflow]
+                outcome.split += len(overflow)
+                for item in overflow:
+                    for piece in self._split(target, item):
+                        part = Part(item.id, piece.start, piece.stop)
+                        outcome.placed.append((target, [(item, part)], piece.manifest))
             else:
                 waiting.setdefault(target.overflow_to, []).extend(overflow)
                 outcome.overflowed += len(overflow)
@@ -242,9 +286,6 @@ class _Packing:
     def _outside(self, target: ManifestSet) -> list[str]:
         inside = self._closure.manifests
         return [m for m in self._membership.manifests_in(target.name) if m not in inside]
-
-    def _untouched(self, target: ManifestSet) -> int:
-        return len(self._outside(target))
 
     def _pull(self, target: ManifestSet, bins: Sequence[Bin]) -> bool:
         """Take manifests of a set into the closure where the new ones find no place beside them."""
@@ -271,78 +312,6 @@ class _Packing:
                 check_bytes(self._configuration, target, (piece.stop - piece.start) * item.rate)
         return pieces
 
-
-class _Writing:
-    """Tells what is written from what came out as it was."""
-
-    def __init__(
-        self,
-        configuration: ManifestConfiguration,
-        membership: Membership,
-        changes: Changes,
-        closure: Closure,
-    ) -> None:
-        self._configuration = configuration
-        self._membership = membership
-        self._closure = closure
-        self._written: list[PlannedManifest] = []
-        self._kept: set[str] = set()
-        self._placements: dict[int, tuple[Placement, ...]] = {
-            content.id: () for content in changes.contents
-        }
-
-    def plan(self, items: list[Item], outcome: _Outcome, pulled: Sequence[str]) -> PackingPlan:
-        """Return the plan for what the sets came to."""
-        flipped: list[int] = []
-        for target, each in outcome.bins:
-            self._place_bin(target, each)
-            flipped += [i.id for i in each if i.set_before not in (None, target.name)]
-        for target, item, pieces in outcome.pieces:
-            self._place_pieces(target, item, pieces)
-            if item.set_before not in (None, target.name):
-                flipped.append(item.id)
-        closure = self._closure.manifests
-        metrics = PackingMetrics(
-            closure_symbols=len(items),
-            closure_manifests=len(closure),
-            closure_segments=sum(item.segments for item in items),
-            written=len(self._written),
-            written_segments=sum(each.segments for each in self._written),
-            reused=len(self._kept),
-            flipped=tuple(sorted(flipped)),
-            overflowed=outcome.overflowed,
-            split=len(outcome.pieces),
-            pulled=tuple(sorted(set(pulled))),
-        )
-        return PackingPlan(
-            tuple(self._written),
-            tuple(sorted(self._kept)),
-            tuple(sorted(closure - self._kept)),
-            self._placements,
-            metrics,
-        )
-
-    def _place_bin(self, target: ManifestSet, each: Bin) -> None:
-        manifest = self._as_it_was(target, each)
-        written = None
-        if manifest is None:
-            written = len(self._written)
-            parts = (Part(item.id, 0, item.segments) for item in each)
-            self._written.append(
-                PlannedManifest(
-                    target.name,
-                    tuple(sorted(parts, key=lambda part: part.symbol)),
-                    sum(item.segments for item in each),
-                    sum(item.size for item in each),
-                    self._configuration.by_leaf(target),
-                )
-            )
-        else:
-            self._kept.add(manifest)
-        for item in each:
-            placed = Placement(0, item.segments, manifest, written)
-            self._placements[item.id] = (placed, *item.tails)
-
     def _as_it_was(self, target: ManifestSet, each: Bin) -> str | None:
         """Return the manifest of the set that holds exactly these items, if there is one."""
         home = each[0].home
@@ -353,19 +322,3 @@ class _Writing:
         if not same or (self._configuration.usual and not self._membership.all_live(home)):
             return None
         return home
-
-    def _place_pieces(self, target: ManifestSet, item: Item, pieces: Sequence[Piece]) -> None:
-        placements: list[Placement] = []
-        for piece in pieces:
-            written = None
-            if piece.manifest is None:
-                written = len(self._written)
-                segments = piece.stop - piece.start
-                part = Part(item.id, piece.start, piece.stop)
-                self._written.append(
-                    PlannedManifest(target.name, (part,), segments, segments * item.rate)
-                )
-            else:
-                self._kept.add(piece.manifest)
-            placements.append(Placement(piece.start, piece.stop, piece.manifest, written))
-        self._placements[item.id] = (*placements, *item.tails)

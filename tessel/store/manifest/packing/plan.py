@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tessel.display.documents import Table
@@ -11,8 +11,6 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.packing.bins import Placement
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.validation import DEFAULT_SET
-
-__all__ = ["PackingMetrics", "PackingPlan", "Part", "PlannedManifest", "oversized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,16 @@ class PlannedManifest:
     segments: int
     bytes: int
     of_leaf: bool = False
+
+    @classmethod
+    def of(
+        cls, target: str | None, rated: Iterable[tuple[Part, int]], *, of_leaf: bool = False
+    ) -> PlannedManifest:
+        """Plan a manifest of parts, each with the estimated bytes of one of its segments."""
+        held = sorted(rated, key=lambda each: each[0].symbol)
+        segments = sum(part.segments for part, _ in held)
+        size = sum(part.segments * rate for part, rate in held)
+        return cls(target, tuple(part for part, _ in held), segments, size, of_leaf)
 
 
 @dataclass(frozen=True, slots=True)

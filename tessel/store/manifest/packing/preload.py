@@ -19,8 +19,6 @@ from tessel.store.manifest.packing.configuration import ManifestConfiguration, P
 from tessel.store.manifest.packing.validation import EVERYTHING, full_matches
 from tessel.telemetry import emit
 
-__all__ = ["PreloadCandidate", "Preloader", "choose_preloads", "chosen_manifests"]
-
 
 @dataclass(frozen=True, slots=True)
 class PreloadCandidate:

@@ -5,6 +5,7 @@ So are the closure of a commit, and all manifests of a version packed anew as on
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -22,15 +23,6 @@ from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Stag
 from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 from tessel.telemetry import emit
-
-__all__ = [
-    "CarriedOut",
-    "RepackReport",
-    "encoded_to_fit",
-    "objects_of",
-    "repack_all",
-    "repackings_of",
-]
 
 
 class CarriedOut:
@@ -80,7 +72,9 @@ class CarriedOut:
 
         self._encoded = encoded_to_fit(self._configuration, planned, self._encode)
         assert self.plan is not None
-        _emit_metrics(self.plan)
+        told = dataclasses.asdict(self.plan.metrics)
+        told |= {"flipped": len(told["flipped"]), "released": len(self.plan.released)}
+        emit("manifests.pack", **told)
         return self.plan
 
     def _encode(self, planned: PlannedManifest) -> EncodedManifest:
@@ -160,25 +154,6 @@ def repackings_of(
         if old:
             found.append(Repacking(membership.name_of(symbol), symbol, old, new))
     return found
-
-
-def _emit_metrics(plan: PackingPlan) -> None:
-    """Tell those who listen what a packing took."""
-    metrics = plan.metrics
-    emit(
-        "manifests.pack",
-        closure_symbols=metrics.closure_symbols,
-        closure_manifests=metrics.closure_manifests,
-        closure_segments=metrics.closure_segments,
-        written=metrics.written,
-        written_segments=metrics.written_segments,
-        reused=metrics.reused,
-        released=len(plan.released),
-        flipped=len(metrics.flipped),
-        overflowed=metrics.overflowed,
-        split=metrics.split,
-        pulled=metrics.pulled,
-    )
 
 
 def objects_of(encoded: Sequence[EncodedManifest]) -> list[tuple[str, bytes]]:

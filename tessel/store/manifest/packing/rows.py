@@ -27,8 +27,6 @@ from tessel.store.manifest.packing.plan import Part, PlannedManifest
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.objects.memory import MemoryObjects
 
-__all__ = ["EncodedManifest", "PackedRows", "Staged", "counted_segments", "encode", "in_memory"]
-
 
 def counted_segments(symbol: int, extent: ManifestEntry, manifest: OpenManifest) -> int:
     """Return how many segments hold the rows of an extent, which is opened where it was cut.

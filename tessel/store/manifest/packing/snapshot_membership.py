@@ -13,8 +13,6 @@ from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
 from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
 from tessel.store.manifest.packing.rows import counted_segments
 
-__all__ = ["SnapshotMembership", "bytes_per_segment"]
-
 
 def bytes_per_segment(state: SymbolState) -> int:
     """Return about how many bytes of a manifest a segment of a symbol takes, by its schema."""

@@ -8,19 +8,21 @@ grows with the logarithm of the appends, and a symbol has a logarithmic number o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tessel.lazy import dataclass
 from tessel.store.manifest.packing.bins import Item, fill, split
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.membership import Membership, MembershipTable, SymbolContent
+from tessel.store.manifest.packing.membership import (
+    Membership,
+    MembershipTable,
+    SymbolContent,
+    tails_of,
+)
 from tessel.store.manifest.packing.pack import SliceEnds
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, check_bytes
 from tessel.store.manifest.packing.validation import DEFAULT_SET
-
-__all__ = ["FAN_IN", "FoldPlan", "TailJoin", "plan_folds", "plan_tails", "should_fold"]
 
 FAN_IN = 16
 """So many tails of one size class are folded together."""
@@ -91,7 +93,7 @@ def plan_folds(
     """
     due = {}
     for symbol in sorted(set(symbols)):
-        tails = _tails_of(symbol, membership)
+        tails = tails_of(symbol, membership)
         count = should_fold([membership.members_of(each)[symbol] for each in tails])
         if count:
             due[symbol] = (tails, count)
@@ -143,43 +145,26 @@ def plan_tails(
     items: list[Item] = []
     big: list[PlannedManifest] = []
     for content in sorted(added, key=lambda each: each.id):
-        item = _tail_item(content, factors.get(content.id, Fraction(1)))
+        item = Item(
+            content.id,
+            content.name,
+            content.bytes_per_segment,
+            content.runs,
+            inflation=factors.get(content.id, Fraction(1)),
+        )
         if limits.fits(item.segments, item.size):
             items += [item] if item.segments else []
             continue
         ends = None if slice_ends is None else slice_ends(item.id)
         for piece in split(limits, item, MembershipTable(), ends, afresh=True):
-            segments = piece.stop - piece.start
-            check_bytes(configuration, limits, segments * item.rate)
             part = Part(item.id, piece.start, piece.stop)
-            big.append(PlannedManifest(None, (part,), segments, segments * item.rate))
+            check_bytes(configuration, limits, part.segments * item.rate)
+            big.append(PlannedManifest.of(None, [(part, item.rate)]))
     shared = [
-        PlannedManifest(
-            None,
-            tuple(Part(i.id, 0, i.segments) for i in sorted(each, key=lambda item: item.id)),
-            sum(i.segments for i in each),
-            sum(i.size for i in each),
-        )
+        PlannedManifest.of(None, [(Part(i.id, 0, i.segments), i.rate) for i in each])
         for each in fill(limits, items)
     ]
     return (*shared, *big)
-
-
-def _tail_item(content: SymbolContent, factor: Fraction) -> Item:
-    segments = sum(run.segments for run in content.runs)
-    rate = math.ceil(content.bytes_per_segment * factor)
-    return Item(
-        content.id,
-        content.name,
-        rate,
-        rate,
-        content.runs,
-        segments,
-        segments * rate,
-        (),
-        None,
-        None,
-    )
 
 
 def _as_sizes(default: ManifestSet) -> ManifestSet:
@@ -187,17 +172,9 @@ def _as_sizes(default: ManifestSet) -> ManifestSet:
     return ManifestSet(DEFAULT_SET, default.max_segments, max_bytes=default.max_bytes)
 
 
-def _tails_of(symbol: int, membership: Membership) -> Sequence[str]:
-    manifests = membership.manifests_of(symbol)
-    first = len(manifests)
-    while first and membership.set_of(manifests[first - 1]) is None:
-        first -= 1
-    return manifests[first:]
-
-
 def _base_of(symbol: int, membership: Membership) -> str | None:
     manifests = membership.manifests_of(symbol)
-    tails = len(_tails_of(symbol, membership))
+    tails = len(tails_of(symbol, membership))
     return manifests[-tails - 1] if len(manifests) > tails else None
 
 

@@ -30,20 +30,6 @@ if TYPE_CHECKING:
         Preload,
     )
 
-__all__ = [
-    "DEFAULT_SET",
-    "EVERYTHING",
-    "LARGEST_MANIFEST_BYTES",
-    "LEAST_MANIFEST_BYTES",
-    "PATTERN_LENGTH",
-    "check",
-    "check_keys",
-    "entries_of",
-    "fault_of",
-    "full_matches",
-    "refuse",
-]
-
 EVERYTHING = ".*"
 """The pattern of every name."""
 

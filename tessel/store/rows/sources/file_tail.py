@@ -13,8 +13,6 @@ from tessel.store.rows.rows import Rows
 from tessel.store.rows.schema import RowSchema
 from tessel.store.rows.stream import RowStream
 
-__all__ = ["FileTail"]
-
 _READ_BYTES = 1 << 20
 
 

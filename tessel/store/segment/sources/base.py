@@ -16,17 +16,6 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "LOCAL",
-    "REMOTE",
-    "ByteRanges",
-    "CoalesceLimits",
-    "Integers",
-    "ReadAnswer",
-    "ReadSource",
-    "Viewing",
-]
-
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 ReadAnswer: TypeAlias = "pa.Buffer | Exception"
@@ -129,10 +118,6 @@ class ReadSource(Protocol):
     """Reads byte ranges of objects. May be called from several threads at once."""
 
     @property
-    def kind(self) -> str:
-        """Its word in options and events, such as ``"mmap"``."""
-
-    @property
     def limits(self) -> CoalesceLimits:
         """How requests to this source are put together."""
 
@@ -152,12 +137,6 @@ class ReadSource(Protocol):
             (``NotFoundError``, ``CorruptStoreError`` for one outside its object, ``StoreError``),
             so that the others are not lost with it.
         """
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes; ``NotFoundError`` where there is none."""
-
-    def close(self) -> None:
-        """Let go of threads and maps. Buffers that were handed out stay valid."""
 
 
 @runtime_checkable

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 import pyarrow as pa
 
-from tessel.errors import OptionError, StoreError
+from tessel.errors import OptionError
+from tessel.forking import after_fork
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore, short_object
-from tessel.store.objects.local import LocalObjects
+from tessel.store.objects.local import LocalObjects, object_failed, open_object
+from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
     LOCAL,
     REMOTE,
@@ -28,15 +29,11 @@ from tessel.store.segment.sources.base import (
     CoalesceLimits,
     ReadAnswer,
 )
-from tessel.store.segment.sources.views import OpenFiles, open_object
-
-__all__ = ["ObjectStoreSource", "PreadSource", "ReadWorkers"]
-
-_all: weakref.WeakSet[ReadWorkers] = weakref.WeakSet()
+from tessel.store.segment.sources.views import OpenFiles
 
 
 class ReadWorkers:
-    """A pool of threads that can be closed while reads wait.
+    """A pool of threads that read.
 
     Threads are started as they are needed. Handing reads over costs tens of microseconds, so they
     should be worth about a millisecond.
@@ -53,7 +50,7 @@ class ReadWorkers:
         self.threads = threads
         self._name = name
         self._renew()
-        _all.add(self)
+        after_fork(self, ReadWorkers._renew)
 
     def _renew(self) -> None:
         """Begin without threads; those of the parent are not in a forked child."""
@@ -81,20 +78,7 @@ class ReadWorkers:
                     self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix=self._name)
                 futures = [self._pool.submit(_answers, group) for group in handed]
         own = [answer for group in groups[len(handed) :] for answer in _answers(group)]
-        found: list[ReadAnswer] = []
-        for future, group in zip(futures, handed, strict=True):
-            try:
-                found += future.result()
-            except CancelledError as error:
-                found += [error] * len(group)
-        return found + own
-
-    def close(self) -> None:
-        """Cancel what was not started, and wait for what was."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        return [answer for future in futures for answer in future.result()] + own
 
 
 def _answers(group: Sequence[Callable[[], pa.Buffer]]) -> list[ReadAnswer]:
@@ -105,14 +89,6 @@ def _answers(group: Sequence[Callable[[], pa.Buffer]]) -> list[ReadAnswer]:
         except Exception as error:
             found.append(error)
     return found
-
-
-def _after_fork() -> None:
-    for workers in list(_all):
-        workers._renew()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 _TASK_BYTES: Final = 4 * 1024 * 1024
@@ -153,15 +129,13 @@ class PreadSource:
         For fewer than one thread.
     """
 
-    kind: ClassVar[str] = "pread"
-
     def __init__(
         self, objects: LocalObjects, *, threads: int = 8, limits: CoalesceLimits = LOCAL
     ) -> None:
         if threads < 1:
             raise OptionError(f"files are read by 1 thread or more, not by {threads}")
-        self._root = objects.uri
-        self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
+        root = objects.uri
+        self._files = OpenFiles(lambda name: _File(open_object(root, name)), _cache)
         self._workers = ReadWorkers(threads, "tessel-pread")
         self.limits = limits
 
@@ -176,38 +150,17 @@ class PreadSource:
             ]
         )
 
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return self._files.get(name).size
-
-    def close(self) -> None:
-        """End the threads and close the files."""
-        self._workers.close()
-        self._files.clear()
-
-    def _open(self, name: str) -> _File:
-        return _File(open_object(self._root, name))
-
     def _read(self, name: str, start: int, end: int) -> pa.Buffer:
         file, length = self._files.get(name), end - start
         if start < 0 or length < 0 or end > file.size:
             raise short_object(name, start, length, file.size)
-        buffer = pa.allocate_buffer(length)
-        rest = memoryview(buffer).cast("B")
-        while len(rest):
-            try:
-                count = os.preadv(file.descriptor, [rest], end - len(rest))
-            except OSError as error:
-                raise StoreError(
-                    f"could not read object {name!r}: {error.strerror or error}",
-                    object=name,
-                    errno=error.errno,
-                ) from error
-            if count == 0:
-                size = end - len(rest)
-                raise short_object(name, start, length, size)
-            rest = rest[count:]
-        return buffer
+        try:
+            found = file_bytes(file.descriptor, start, length, mapped=False)
+        except OSError as error:
+            raise object_failed("read", name, error) from error
+        if found.size != length:
+            raise short_object(name, start, length, start + found.size)
+        return found
 
 
 def _groups(starts: list[int], ends: list[int], threads: int) -> Iterator[list[int]]:
@@ -244,8 +197,6 @@ class ObjectStoreSource:
         For fewer than one request at a time.
     """
 
-    kind: ClassVar[str] = "object_store"
-
     def __init__(
         self, objects: ObjectStore, *, in_flight: int = 64, limits: CoalesceLimits = REMOTE
     ) -> None:
@@ -263,14 +214,6 @@ class ObjectStoreSource:
         return self._workers.run(
             [[partial(self._get, ranges.names[at], start, end)] for at, start, end in places]
         )
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return self._objects.size(name)
-
-    def close(self) -> None:
-        """Cancel what was not started, and wait for what was."""
-        self._workers.close()
 
     def _get(self, name: str, start: int, end: int) -> pa.Buffer:
         if start < 0 or end < start:

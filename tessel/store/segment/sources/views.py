@@ -14,38 +14,28 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from tessel.arrays import different
-from tessel.errors import NotAStoreError, StoreError, TesselError
+from tessel.errors import StoreError, TesselError
 from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import (
     ObjectStore,
-    check_name,
-    irregular_object,
     object_absent,
     short_object,
 )
-from tessel.store.objects.local import LocalObjects
-from tessel.store.objects.mapped import file_bytes, open_regular
+from tessel.store.objects.local import LocalObjects, object_path, open_object
+from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
     LOCAL,
     ByteRanges,
     CoalesceLimits,
     ReadAnswer,
 )
-
-__all__ = [
-    "MemorySource",
-    "MmapSource",
-    "OpenFiles",
-    "answers_from_views",
-    "object_path",
-    "open_object",
-]
 
 _EMPTY = pa.py_buffer(b"")
 
@@ -95,35 +85,6 @@ Opened = TypeVar("Opened")
 _numbers = itertools.count()
 
 
-def object_path(root: str, name: str) -> str:
-    """Return the path of an object's file."""
-    return os.path.join(root, *check_name(name).split("/"))
-
-
-def open_object(root: str, name: str) -> int:
-    """Return a descriptor of an object's file, for reading.
-
-    Raises
-    ------
-    NotFoundError
-        Where there is no such object.
-    StoreError
-        Where the disk refuses.
-    """
-    try:
-        return open_regular(object_path(root, name))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise object_absent(name, root) from None
-    except NotAStoreError as error:
-        raise irregular_object(name, error) from error
-    except OSError as error:
-        raise StoreError(
-            f"could not open object {name!r}: {error.strerror or error}",
-            object=name,
-            errno=error.errno,
-        ) from error
-
-
 class OpenFiles(Generic[Opened]):
     """What was made of the files used last, by name; the oldest are let go.
 
@@ -149,10 +110,6 @@ class OpenFiles(Generic[Opened]):
         # Another thread may be faster; either will do.
         return self._cache.get_or_make((self._number, name), lambda: self._make(name))
 
-    def clear(self) -> None:
-        """Let go of all."""
-        self._cache.drop(lambda key: key[0] == self._number)
-
     def __del__(self) -> None:
         self._cache.drop(lambda key: key[0] == self._number)
 
@@ -166,7 +123,6 @@ class MemorySource:
         A store whose ``get`` does not copy, or buffers by name.
     """
 
-    kind: ClassVar[str] = "memory"
     limits: ClassVar[CoalesceLimits] = LOCAL
 
     def __init__(self, objects: ObjectStore | Mapping[str, pa.Buffer]) -> None:
@@ -184,13 +140,6 @@ class MemorySource:
         if found is None:
             raise object_absent(name, "memory")
         return found
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return int(self.view(name).size)
-
-    def close(self) -> None:
-        """Do nothing: nothing is held."""
 
 
 _cache: Final[LruCache[tuple[int, str], _File]] = LruCache(256)
@@ -223,12 +172,10 @@ class MmapSource:
         A store on a local disk.
     """
 
-    kind: ClassVar[str] = "mmap"
     limits: ClassVar[CoalesceLimits] = LOCAL
 
     def __init__(self, objects: LocalObjects) -> None:
-        self._root = objects.uri
-        self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
+        self._files = OpenFiles(partial(_mapped, objects.uri), _cache)
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice of the map per range."""
@@ -242,23 +189,16 @@ class MmapSource:
             raise short_object(name, 0, found.whole.size, size)
         return found.whole
 
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return int(self.view(name).size)
 
-    def close(self) -> None:
-        """Let go of the maps; what was handed out keeps its own alive."""
-        self._files.clear()
-
-    def _open(self, name: str) -> _File:
-        descriptor = open_object(self._root, name)
-        try:
-            facts = os.fstat(descriptor)
-            whole = file_bytes(descriptor, 0, facts.st_size)
-        except OSError as error:
-            raise StoreError(f"could not map object {name!r}: {error}", object=name) from error
-        finally:
-            os.close(descriptor)
-        if whole.size != facts.st_size:
-            raise short_object(name, 0, facts.st_size, whole.size)
-        return _File(object_path(self._root, name), facts.st_ino, whole)
+def _mapped(root: str, name: str) -> _File:
+    descriptor = open_object(root, name)
+    try:
+        facts = os.fstat(descriptor)
+        whole = file_bytes(descriptor, 0, facts.st_size)
+    except OSError as error:
+        raise StoreError(f"could not map object {name!r}: {error}", object=name) from error
+    finally:
+        os.close(descriptor)
+    if whole.size != facts.st_size:
+        raise short_object(name, 0, facts.st_size, whole.size)
+    return _File(object_path(root, name), facts.st_ino, whole)

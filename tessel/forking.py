@@ -1,23 +1,22 @@
-"""What lives across a fork: a child has live stores whole, and locks that nobody holds.
+"""What lives across a fork: a child has objects whole, and locks that nobody holds.
 
-A thread of the parent may be in the middle of an insert when another one forks. In the child that
-thread is gone: what it held would stay locked, and what it had begun would stay half done. So who
-forks waits until no store is being written to, and holds all of them until the child is there.
-There each recorder, sink, store and server takes up work anew: files, connections and threads are
-the parent's.
+A thread of the parent may be in the middle of something when another one forks. In the child that
+thread is gone: what it held would stay locked, and what it had begun would stay half done. So an
+object that holds locks, threads, files or connections says here how it is renewed in a child. Where
+half of a change must not be seen, who forks also waits until its lock is free, and holds all such
+locks until the child is there.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tessel.arrays import arrow_array
-
-__all__ = ["after_fork"]
+__all__ = ["ChildSafeLock", "after_fork"]
 
 Known = TypeVar("Known")
 LockOf = Callable[[Any], threading.RLock]
@@ -42,10 +41,29 @@ def after_fork(
     _known[each] = renew, lock_of
 
 
+class ChildSafeLock:
+    """A lock, which a thread may acquire again, that nobody holds in a forked child."""
+
+    def __init__(self) -> None:
+        self._renew()
+        after_fork(self, ChildSafeLock._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 def _before() -> None:
-    if _known:
+    if "pyarrow" in sys.modules:
         # Arrow's first conversion in a process imports what it needs, under a lock of its own: a
         # child would wait for ever for a thread that is in the middle of it.
+        from tessel.arrays import arrow_array
+
         arrow_array([0.0])
     locks = [lock_of(each) for each, (_, lock_of) in list(_known.items()) if lock_of is not None]
     _acquire_all(locks)
