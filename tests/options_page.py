@@ -14,8 +14,9 @@ __all__ = ["page"]
 PATH = Path(__file__).parents[1] / "docs" / "options.md"
 _HEAD = """# Options and variables of the environment
 
-Options change how fast and in how much memory an answer is found, never the answer. Each has a default, which a variable
-of the environment replaces for a process, and `with ts.options(...)` for a block:
+Options change how fast and in how much memory an answer is found, never the answer. Each has a
+default, which a variable of the environment replaces for a process, and `with ts.options(...)` for
+a block:
 
 ```python
 import tessel as ts
@@ -24,8 +25,9 @@ with ts.options(workers=1, live_bytes=64 * 1024 * 1024) as chosen:
     assert chosen.workers == 1
 ```
 
-A name or a value that is none raises an error that says the nearest. `"1"`, `"true"` and `"yes"` in a variable are true,
-`"0"`, `"false"` and `"no"` false, and `_` may stand in numbers: `TESSEL_LIVE_BYTES=64_000_000`.
+A name or a value that is none raises an error that says the nearest. `1`, `true` and `yes` in a
+variable are true, `0`, `false` and `no` false, and `_` may stand in numbers:
+`TESSEL_LIVE_BYTES=64_000_000`.
 
 | option | variable | default | what |
 |---|---|---|---|

@@ -56,9 +56,10 @@ def faults(site: Path) -> Iterator[str]:
                 to /= "index.html"
             if not to.exists():
                 yield f"{name} links to {target}, which is not there"
-            elif parts.fragment and to in pages and to.suffix == ".html":
-                if unquote(parts.fragment) not in pages[to].anchors:
-                    yield f"{name} links to {target}, which has no such anchor"
+            elif parts.fragment and to in pages:
+                if unquote(parts.fragment) in pages[to].anchors:
+                    continue
+                yield f"{name} links to {target}, which has no such anchor"
     for path in site.rglob("*.css"):
         if "url(http" in path.read_text(encoding="utf-8"):
             yield f"{path.relative_to(site)} fetches from elsewhere"
