@@ -10,7 +10,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
-SOURCES := tessel tests benchmarks examples build_backend setup.py
+SOURCES := tessel tests benchmarks docs examples build_backend setup.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
