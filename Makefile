@@ -8,14 +8,15 @@
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
-SOURCES := tessel tests benchmarks examples build_backend setup.py
+SOURCES := tessel tests benchmarks docs examples build_backend setup.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernels demo test test-slow test-versions test-stress lint types imports format format-check check docs-test \
+.PHONY: help venv kernels demo test test-slow test-versions test-stress lint types imports format format-check check docs docs-test \
+	coverage changelog wheels \
 	bench bench-smoke build clean
 
 help: ## show this list
@@ -38,6 +39,9 @@ demo: kernels ## the main job: real flights in, one query on the local pool and 
 
 test: kernels ## the tests (a few minutes)
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --dist=loadgroup $(ARGS)
+
+coverage: kernels ## the tests with their coverage, which is at least 90 %; ARGS as for test
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --dist=loadgroup --cov --cov-report=term $(ARGS)
 
 test-slow: kernels ## all tests, with the full number of random cases
 	@TESSEL_TEST_PROFILE=slow $(BIN)/python -m pytest $(ARGS)
@@ -66,6 +70,10 @@ types: $(STAMP) ## mypy, strict
 imports: $(STAMP) ## the direction of imports
 	@$(BIN)/lint-imports --no-logo
 
+docs: $(STAMP) ## the site of the docs, into build/site, with all its links checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@$(BIN)/python -m tests.site_links build/site
+
 docs-test: kernels ## run every code block of the README and docs, and every example
 	@$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
@@ -93,10 +101,17 @@ bench-smoke: kernels ## run the workloads once on few rows, for their answers on
 	@$(BIN)/python -m benchmarks.spark_costs --smoke
 	@$(BIN)/python -m benchmarks.driver --smoke
 
+changelog: $(STAMP) ## what the next version brings; ARGS="--yes --version 0.2.0" writes it down
+	@$(BIN)/towncrier build $(if $(ARGS),$(ARGS),--draft --version next)
+
 build: $(STAMP) ## sdist and wheel into dist/
-	@$(BIN)/python -m build
+	@$(BIN)/python -m build $(ARGS)
+
+wheels: $(STAMP) ## the wheel of this platform, of the oldest systems it can be for
+	@$(PIP) install --quiet cibuildwheel
+	@$(BIN)/python -m cibuildwheel --output-dir wheelhouse
 
 clean: ## remove all that the other targets made
-	rm -rf $(VENV) build dist tessel/kernels/kernels.* demo-store benchmarks/results ./*.egg-info \
+	rm -rf $(VENV) build dist wheelhouse .coverage* tessel/kernels/kernels.* demo-store benchmarks/results ./*.egg-info \
 		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
 	find tessel tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
+
+sys.path.insert(0, str(Path(__file__).parent / "build_backend"))
+from project_address import published
 
 
 class _WithMachineCode(Distribution):
@@ -16,4 +22,11 @@ class _ForAnyPython(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-setup(distclass=_WithMachineCode, cmdclass={"bdist_wheel": _ForAnyPython})
+text, urls = published(Path(__file__).parent)
+setup(
+    distclass=_WithMachineCode,
+    cmdclass={"bdist_wheel": _ForAnyPython},
+    long_description=text,
+    long_description_content_type="text/markdown",
+    project_urls=urls,
+)

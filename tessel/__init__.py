@@ -77,6 +77,9 @@ __all__ = [
     "where",
 ]
 
+__version__ = "0.1.0"
+"""The version; packaging reads it here."""
+
 __getattr__ = names_from(
     __name__,
     {

@@ -17,7 +17,7 @@ from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, PlanError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
@@ -97,6 +97,12 @@ def open_store(
     ------
     NotAStoreError, FormatVersionError, StoreNotFoundError, RefNotFoundError
         The place is left as it is.
+
+    Examples
+    --------
+    >>> store = ts.open("example")
+    >>> store.symbols()
+    ['names', 'trades']
     """
     return Store.open(
         uri,
@@ -121,6 +127,11 @@ def from_spark(frame: DataFrame) -> pa.Table:
         For a column type that is not stored; names the column.
     DuplicateColumnError
         For two columns of one name.
+
+    Examples
+    --------
+    >>> ts.from_spark(trades.to_spark()).num_rows
+    4
     """
     from tessel.spark_exec.source.rows import table_of
 
@@ -142,13 +153,7 @@ class Store(WritesResults):
         return f"<Store {self.uri!r}{at}: version {self.version}, {count} {plural}>"
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # others ask for these to see what an object is
-                raise AttributeError(name)
-            from tessel.errors.foreign_names import missing_attribute
-
-            return missing_attribute(self, name, "store")
+        __getattr__ = names_ours("store")
 
     @property
     def version(self) -> int:
@@ -174,13 +179,25 @@ class Store(WritesResults):
     # --- looking ----------------------------------------------------------------------------------
 
     def physical(self, symbol: str, *, as_of: AsOf = None) -> pa.Table:
-        """Return how a symbol is stored: pages, encodings, bytes and ratio of each column."""
+        """Return how a symbol is stored: pages, encodings, bytes and ratio of each column.
+
+        Examples
+        --------
+        >>> store.physical("names").select(["column", "rows"]).to_pylist()
+        [{'column': 'symbol', 'rows': 2}, {'column': 'name', 'rows': 2}]
+        """
         from tessel.store.physical import physical_columns
 
         return physical_columns(self.view(symbol, as_of=as_of), self.objects)
 
     def check(self) -> CheckReport:
-        """Read and verify everything that any version refers to; nothing is changed."""
+        """Read and verify everything that any version refers to; nothing is changed.
+
+        Examples
+        --------
+        >>> store.check().damages
+        []
+        """
         from tessel.store.maintenance.fsck import check_store
 
         return check_store(self)
@@ -188,7 +205,13 @@ class Store(WritesResults):
     def schema(
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
     ) -> TableSchema:
-        """Return the schema of a symbol, or of a query's result; nothing is run."""
+        """Return the schema of a symbol, or of a query's result; nothing is run.
+
+        Examples
+        --------
+        >>> store.schema("names").names
+        ['symbol', 'name']
+        """
         return LazyTable(self, symbol, as_of, _query(query)).schema()
 
     # --- Spark ------------------------------------------------------------------------------------
@@ -223,6 +246,13 @@ class Store(WritesResults):
             For a symbol with a column that Spark has no type for.
         InvalidInputError
             For two names that differ in case alone. No view is made in any of these cases.
+
+        Examples
+        --------
+        >>> store.register_views(spark, "names")
+        ['names']
+        >>> spark.sql("SELECT count(*) AS n FROM names").first().n
+        2
         """
         from tessel.spark_exec.source.views import register_views
 
@@ -232,7 +262,13 @@ class Store(WritesResults):
     # --- reading ----------------------------------------------------------------------------------
 
     def scan(self, symbol: str, *, as_of: AsOf = None) -> LazyTable:
-        """Return a lazy table: the verbs of a query, run by ``collect``."""
+        """Return a lazy table: the verbs of a query, run by ``collect``.
+
+        Examples
+        --------
+        >>> store.scan("trades").filter("qty > 2").collect()["qty"].to_pylist()
+        [3, 4]
+        """
         return LazyTable(self, symbol, as_of)
 
     def read(
@@ -265,6 +301,14 @@ class Store(WritesResults):
             A version, a tag or branch, or a time: the newest version not after it.
         executor
             ``"local"``, ``"spark"``, or an executor such as ``SparkExecutor(...)``.
+
+        Examples
+        --------
+        >>> store.read("trades", columns=["symbol", "qty"], row_range=(0, 2)).shape
+        (2, 2)
+        >>> q = ts.QueryBuilder().groupby("symbol").agg(total=("qty", "sum"))
+        >>> list(store.read("trades", query=q))
+        [{'symbol': 'AAPL', 'total': 4}, {'symbol': 'MSFT', 'total': 6}]
         """
         asked = _query(query)
         if row_range is not None:
@@ -286,7 +330,13 @@ class Store(WritesResults):
         columns: Sequence[str] | None = None,
         executor: ExecutorLike = "local",
     ) -> dict[str, Result]:
-        """Read several symbols at one version, each as by :meth:`read`."""
+        """Read several symbols at one version, each as by :meth:`read`.
+
+        Examples
+        --------
+        >>> {name: len(result) for name, result in store.read_many(["names", "trades"]).items()}
+        {'names': 2, 'trades': 4}
+        """
         version = self.version
         return {
             symbol: self.read(
@@ -315,6 +365,12 @@ class Store(WritesResults):
         With ``pages`` the page tables of the segments that are left are read, to tell the same of
         their pages; otherwise nothing is read but manifests. With an ``executor`` the plan is the
         one that it would get; Spark's tells where each stage runs, in tasks or in the driver.
+
+        Examples
+        --------
+        >>> told = store.explain("trades", ts.QueryBuilder().filter("qty > 9"))
+        >>> "nothing was read" in str(told)
+        True
         """
         table = LazyTable(self, symbol, as_of, _query(query))
         return table.explain(pages=pages, analyze=analyze, executor=executor)
@@ -361,13 +417,26 @@ class LazyTable(Verbs):
         return reader.__arrow_c_stream__(requested_schema)
 
     def then(self, *clauses: Clause) -> LazyTable:
-        """Return the query with clauses added at the end."""
+        """Return the query with clauses added at the end.
+
+        Examples
+        --------
+        >>> q = ts.QueryBuilder().filter("qty > 2")
+        >>> trades.then(*q.clauses).collect()["qty"].to_pylist()
+        [3, 4]
+        """
         return dataclasses.replace(self, query=self.query.then(*clauses))
 
     def concat(
         self, *others: str | SubQuery | LazyTable, join: Literal["outer", "inner"] = "outer"
     ) -> LazyTable:
-        """Add the rows of other symbols, or of other lazy tables of this store."""
+        """Add the rows of other symbols, or of other lazy tables of this store.
+
+        Examples
+        --------
+        >>> trades.concat(trades.filter("qty > 3")).collect()["qty"].to_pylist()
+        [1, 2, 3, 4, 4]
+        """
         return super().concat(*self._beside("concat", others), join=join)
 
     def join(
@@ -380,7 +449,13 @@ class LazyTable(Verbs):
         right_on: str | Sequence[str] | None = None,
         suffix: str = "_right",
     ) -> LazyTable:
-        """Put rows of another symbol, or of a lazy table of this store, beside those of this."""
+        """Put rows of another symbol, or of a lazy table of this store, beside those of this.
+
+        Examples
+        --------
+        >>> list(trades.join("names", on="symbol").select("qty", "name").head(2).collect())
+        [{'qty': 1, 'name': 'Apple'}, {'qty': 2, 'name': 'Microsoft'}]
+        """
         (query,) = self._beside("join", [other])
         return super().join(query, on, how, left_on=left_on, right_on=right_on, suffix=suffix)
 
@@ -395,7 +470,14 @@ class LazyTable(Verbs):
         allow_exact_matches: bool = True,
         suffix: str = "_right",
     ) -> LazyTable:
-        """Put the row of another symbol, or lazy table, nearest in time beside each row."""
+        """Put the row of another symbol, or lazy table, nearest in time beside each row.
+
+        Examples
+        --------
+        >>> earlier = trades.filter("qty < 3").select("time", "symbol", "qty")
+        >>> trades.join_asof(earlier, by="symbol").collect()["qty_right"].to_pylist()
+        [1, 2, 1, 2]
+        """
         (query,) = self._beside("join_asof", [other])
         return super().join_asof(
             query,
@@ -413,7 +495,13 @@ class LazyTable(Verbs):
         on: str | None = None,
         join: Literal["outer", "inner"] = "outer",
     ) -> LazyTable:
-        """Merge by time the rows of other symbols, or of other lazy tables of this store."""
+        """Merge by time the rows of other symbols, or of other lazy tables of this store.
+
+        Examples
+        --------
+        >>> trades.filter("qty < 3").merge(trades.filter("qty == 1")).collect()["qty"].to_pylist()
+        [1, 1, 2]
+        """
         return super().merge(*self._beside("merge", others), on=on, join=join)
 
     def _beside(
@@ -434,12 +522,24 @@ class LazyTable(Verbs):
         return SubQuery(other.symbol, version, other.clauses)
 
     def schema(self) -> TableSchema:
-        """Return the schema of the result; nothing is run."""
+        """Return the schema of the result; nothing is run.
+
+        Examples
+        --------
+        >>> trades.select("symbol", "qty").schema().names
+        ['symbol', 'qty']
+        """
         catalog, query = self._bound()
         return query_schema(catalog, query)
 
     def plan(self, *, slots: int | None = None) -> Plan:
-        """Return the plan that an executor would run."""
+        """Return the plan that an executor would run.
+
+        Examples
+        --------
+        >>> trades.head(2).plan().schema.names
+        ['time', 'symbol', 'price', 'qty']
+        """
         catalog, query = self._bound()
         return plan_query(catalog, query, slots=slots)
 
@@ -451,6 +551,11 @@ class LazyTable(Verbs):
         With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
         runs, in tasks or in the driver. With ``analyze`` the query is run, its answer dropped, and
         the run says in which form each clause ran and each column was read.
+
+        Examples
+        --------
+        >>> "statistics: never qty > 9" in str(trades.filter("qty > 9").explain())
+        True
         """
         from tessel.pipeline.explain import explain_plan
 
@@ -468,7 +573,13 @@ class LazyTable(Verbs):
         return explain_plan(plan, self.clauses, pages=pages, ran=analyze, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:
-        """Run the query and return all of its answer, or its first ``limit`` rows."""
+        """Run the query and return all of its answer, or its first ``limit`` rows.
+
+        Examples
+        --------
+        >>> trades.collect(limit=2).shape
+        (2, 4)
+        """
         if limit is not None:
             return self._limited(limit).collect(executor=executor)
         chosen = named_executor(executor)
@@ -493,7 +604,13 @@ class LazyTable(Verbs):
         return None
 
     def count(self, *, executor: ExecutorLike = "local") -> int:
-        """Run the query and return how many rows its answer has."""
+        """Run the query and return how many rows its answer has.
+
+        Examples
+        --------
+        >>> trades.filter("qty > 1").count()
+        3
+        """
         counted = self.agg(rows="size").collect(executor=executor)
         return int(counted.to_arrow().column("rows")[0].as_py())
 
@@ -515,6 +632,11 @@ class LazyTable(Verbs):
             For a store that workers cannot open.
         UnsupportedTypeError
             For a column that Spark has no type for.
+
+        Examples
+        --------
+        >>> trades.filter("qty > 2").to_spark().count()
+        2
         """
         from tessel.spark_exec import SparkExecutor
 
@@ -534,6 +656,12 @@ class LazyTable(Verbs):
         -------
         Job
             Its ``result()`` is that of :meth:`collect`; ``cancel()`` ends it.
+
+        Examples
+        --------
+        >>> job = trades.select("qty").submit()
+        >>> job.result()["qty"].to_pylist()
+        [1, 2, 3, 4]
         """
         chosen = named_executor(executor)
         name = f"{self.symbol!r} on {chosen.name}"
@@ -554,6 +682,11 @@ class LazyTable(Verbs):
             The most rows that are given; reading stops with the last of them.
         executor
             As for :meth:`Store.read`.
+
+        Examples
+        --------
+        >>> [batch.num_rows for batch in trades.iter_batches(limit=3)]
+        [3]
         """
         if limit is not None:
             yield from self._limited(limit).iter_batches(executor=executor)

@@ -59,8 +59,10 @@ class Options:
     inline_bytes
         The first tasks of a stage, as long as they have fewer bytes together, run in the calling
         thread: a thread is started and waited for in 0.5 to 2 ms, more than a second one saves.
-    segment_rows, segment_columns
-        The largest segment that a write cuts.
+    segment_rows
+        The most rows of a segment that a write cuts.
+    segment_columns
+        The most columns of a segment that a write cuts.
     profile
         What segments are encoded for: ``"fast"`` reading, or ``"compact"`` files.
     verify_always
@@ -75,9 +77,12 @@ class Options:
         Seconds in which a master other than a local one answers, or is taken as not there.
     progress
         Whether a progress bar may be shown on a terminal.
-    max_clauses, max_nodes, max_depth
-        The most clauses of a query; columns, literals and operators of one expression; and
-        operators from an expression to its columns (``and`` of many terms counts once).
+    max_clauses
+        The most clauses of a query.
+    max_nodes
+        The most columns, literals and operators of one expression.
+    max_depth
+        The most operators from an expression to its columns; ``and`` of many terms counts once.
     max_query_depth
         The most queries within one another: inputs of ``concat``, ``merge`` and joins that are
         such clauses' results themselves. Python's stack holds some 70.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, MissingDependencyError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
@@ -91,13 +91,7 @@ class Result:
         return render_html(preview(self._table, index=self.index))
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # others ask for these to see what an object is
-                raise AttributeError(name)
-            from tessel.errors.foreign_names import missing_attribute
-
-            return missing_attribute(self, name, "result")
+        __getattr__ = names_ours("result")
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -134,7 +128,13 @@ class Result:
         return Plot(self._table, self.index)
 
     def to_arrow(self) -> pa.Table:
-        """Return the table; its schema metadata holds the lineage as JSON under ``tessel``."""
+        """Return the table; its schema metadata holds the lineage as JSON under ``tessel``.
+
+        Examples
+        --------
+        >>> store.read("names").to_arrow().to_pydict()
+        {'symbol': ['AAPL', 'MSFT'], 'name': ['Apple', 'Microsoft']}
+        """
         lineage = json.dumps(vars(self.lineage))
         metadata = self._table.schema.metadata or {}
         return self._table.replace_schema_metadata({**metadata, "tessel": lineage})
@@ -146,6 +146,12 @@ class Result:
         ------
         InvalidInputError
             Where no file can be written.
+
+        Examples
+        --------
+        >>> store.read("names").write_parquet("names.parquet")
+        >>> store.write("copy", "names.parquet")
+        3
         """
         import pyarrow.parquet
 
@@ -176,6 +182,13 @@ class Result:
         ------
         InvalidInputError
             For ``index=True`` where the result has no time index.
+
+        Examples
+        --------
+        >>> store.read("names").to_pandas()
+          symbol       name
+        0   AAPL      Apple
+        1   MSFT  Microsoft
         """
         _required("pandas")
         from tessel.pandas_results import frame_of
@@ -183,12 +196,24 @@ class Result:
         return frame_of(self._table, self.index, index)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return a Polars frame."""
+        """Return a Polars frame.
+
+        Examples
+        --------
+        >>> store.read("names").to_polars().shape
+        (2, 2)
+        """
         frame: polars.DataFrame = _required("polars").from_arrow(self._table)
         return frame
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation over the table."""
+        """Return a DuckDB relation over the table.
+
+        Examples
+        --------
+        >>> store.read("names").to_duckdb().filter("symbol = 'AAPL'").fetchall()
+        [('AAPL', 'Apple')]
+        """
         return _required("duckdb").from_arrow(self._table)  # type: ignore[no-any-return]
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
@@ -203,6 +228,11 @@ class Result:
         ------
         UnsupportedTypeError, InvalidInputError
             For a column type that Spark does not have, or a value that its type does not hold.
+
+        Examples
+        --------
+        >>> store.read("names").to_spark().count()
+        2
         """
         from tessel.spark_exec import spark_session
         from tessel.spark_exec.source.rows import frame_of

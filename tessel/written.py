@@ -70,6 +70,15 @@ class WritesResults(Repository):
             When another writer changed the symbol meanwhile; nothing was changed.
         TesselError
             Of the query.
+
+        Examples
+        --------
+        >>> store.write("fees", {"symbol": ["AAPL", "MSFT"], "fee": [0.1, 0.2]})
+        3
+        >>> store.write("big", trades.filter("qty > 2"))
+        4
+        >>> store.read("big")["qty"].to_pylist()
+        [3, 4]
         """
         if isinstance(data, Verbs):
             _refuse_arguments("write", symbol, encodings=encodings)
@@ -94,6 +103,11 @@ class WritesResults(Repository):
         Parameters and errors are those of ``Repository.append``; ``data`` may be a lazy table,
         which ``executor`` runs as in :meth:`write`. A result has the columns of the symbol, or
         narrower types.
+
+        Examples
+        --------
+        >>> store.append("names", {"symbol": ["NVDA"], "name": ["Nvidia"]})
+        3
         """
         if isinstance(data, Verbs):
             _refuse_arguments("append", symbol, evolve=evolve)
@@ -114,6 +128,14 @@ class WritesResults(Repository):
 
         Parameters and errors are those of ``Repository.update``; ``data`` may be a lazy table,
         which ``executor`` runs as in :meth:`write`. The range of a result is that of its times.
+
+        Examples
+        --------
+        >>> late = trades.filter("qty == 3").apply("price", 10.5).collect()
+        >>> store.update("trades", late)
+        3
+        >>> store.read("trades")["price"].to_pylist()
+        [10.0, 20.0, 10.5, 21.0]
         """
         if isinstance(data, Verbs):
             _refuse_arguments("update", symbol, date_range=date_range, evolve=evolve)
@@ -135,6 +157,13 @@ class WritesResults(Repository):
         Parameters and errors are those of ``Repository.upsert``; ``data`` may be a lazy table,
         which ``executor`` runs as in :meth:`write`. The rows of a result are read into the memory
         of this process once it is computed: each may have a key of the symbol.
+
+        Examples
+        --------
+        >>> store.upsert("names", {"symbol": ["AAPL"], "name": ["Apple Inc."]}, keys=["symbol"])
+        3
+        >>> store.read("names")["name"].to_pylist()
+        ['Apple Inc.', 'Microsoft']
         """
         if isinstance(data, Verbs):
             _refuse_arguments("upsert", symbol, evolve=evolve)

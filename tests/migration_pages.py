@@ -19,7 +19,15 @@ _VERSIONS = (
     "touched a symbol."
 )
 
-_TITLES = {"arcticdb": "ArcticDB", "polars": "Polars", "duckdb": "DuckDB", "spark": "Spark"}
+_TITLES = {
+    "arcticdb": "ArcticDB",
+    "polars": "Polars",
+    "duckdb": "DuckDB",
+    "spark": "Spark",
+    "lance": "Lance",
+    "icechunk": "Icechunk",
+    "rerun": "Rerun",
+}
 
 PAGES: dict[str, tuple[str, ...]] = {
     "arcticdb": (
@@ -60,6 +68,42 @@ PAGES: dict[str, tuple[str, ...]] = {
         "Names of verbs are in small letters, with one spelling each; `groupby` and `group_by` are "
         "the only pair.",
     ),
+    "lance": (
+        "A dataset is a symbol: one store holds many, and a commit may change several of them. "
+        + _VERSIONS,
+        "`delete` deletes a symbol; rows go by `delete_rows`. `schema` and `versions` are asked of "
+        'a symbol: `store.schema("trades")`.',
+        "A store opened at a version is `as_of=` of a read; there is nothing to check out.",
+        "Rows have an order, and a symbol may have a time index, which `update`, `date_range`, "
+        "`resample` and `join_asof` go by.",
+        "There are no indexes to make and no vectors to search: statistics of segments and pages "
+        "prune, and `explain` says which and why.",
+        _MISSING,
+    ),
+    "icechunk": (
+        "Tables, not arrays: a symbol has rows and columns, where a group has arrays of chunks.",
+        'A session is a transaction: `with store.transaction("both") as both:` is one commit. '
+        "Reading needs no session: each read sees one version.",
+        "Versions are numbers, from 1 on, of the whole store; `as_of` takes one, a tag, a branch "
+        "or a time. There are no snapshot ids.",
+        "`revert(to)` makes a new version with what was there; `reset_branch(name, to)` moves a "
+        "branch, as there.",
+        "Two writers whose changes are of different rows both land, with no rebase; where they are "
+        "not, one gets a `CommitConflictError` that names the conflict.",
+        "`gc` and `expire` only say what they would do, unless `dry_run=False`.",
+    ),
+    "rerun": (
+        "There is no viewer. Events are logged, asked and saved; results are Arrow tables, which "
+        "[charts](plots.md) draw.",
+        "A `Recorder` is made by its sink: `Recorder(LiveStore())`, `Recorder(FileSink(path))` "
+        "or `Recorder(SocketSink(address))`; nothing is global, and no `init` or `spawn`.",
+        'Times are given with what is logged, `recorder.log("robot/arm", {"angle": 0.5}, '
+        "frame=1)`: no state of a thread says what time it is.",
+        "Components are plain Arrow values by name; there are no archetypes, and a unit or another "
+        "type is asked for by `convert=`. `timeless=True` is what `static=True` is there.",
+        "A saved recording is a symbol, with versions, queries and Spark as any other: "
+        '`live.save(store, "run")`.',
+    ),
 }
 """What is different on purpose, by system."""
 
@@ -69,6 +113,8 @@ _OWNERS = {
     "lazy": "lazy.",
     "expression": 'ts.col("price").',
     "result": "result.",
+    "recorder": "recorder.",
+    "live": "live.",
 }
 _HEADINGS = {
     "store": "The store",
@@ -76,6 +122,8 @@ _HEADINGS = {
     "lazy": "Running a query",
     "expression": "Expressions",
     "result": "Results",
+    "recorder": "Recording",
+    "live": "Live stores",
 }
 
 

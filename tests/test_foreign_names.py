@@ -15,6 +15,7 @@ import pytest
 import tessel as ts
 from tessel.errors import UnknownVerbError
 from tessel.errors.foreign_names import FOREIGN_NAMES, ForeignName
+from tessel.store.events import LiveStore, Recorder
 from tests.migration_pages import PAGES, page
 
 TIMES = [f"2024-01-01T{hour:02}:00:00" for hour in range(24)]
@@ -35,7 +36,16 @@ def store() -> ts.Store:
     )
     found.write("trades", found.read("raw", query=query), index="time")
     found.create_tag("before")
+    found.write("names", {"symbol": ["a", "b"]})
     return found
+
+
+def logged() -> LiveStore:
+    live = LiveStore()
+    with Recorder(live) as recorder:
+        for frame in range(5):
+            recorder.log("robot/arm", {"angle": frame / 2}, frame=frame)
+    return live
 
 
 def owner(store: ts.Store, on: str) -> Any:
@@ -46,6 +56,8 @@ def owner(store: ts.Store, on: str) -> Any:
         "lazy": lambda: lazy,
         "expression": lambda: ts.col("price"),
         "result": lambda: lazy.collect(),
+        "live": logged,
+        "recorder": lambda: Recorder(LiveStore()),
     }[on]()
 
 
@@ -76,7 +88,10 @@ def test_the_error_says_ours(store: ts.Store, row: ForeignName) -> None:
 
 
 @pytest.mark.parametrize("row", FOREIGN_NAMES, ids=_shown)
-def test_ours_runs(store: ts.Store, row: ForeignName) -> None:
+def test_ours_runs(
+    store: ts.Store, row: ForeignName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     OWN_SETTING.get(row.our_name, lambda store: None)(store)
     found = eval(f"owner.{row.ours}", {"owner": owner(store, row.on), "ts": ts, "store": store})
     if row.on == "query":
@@ -106,13 +121,20 @@ def test_one_name_has_one_answer() -> None:
     assert len({(row.system, row.on, row.theirs) for row in FOREIGN_NAMES}) == len(FOREIGN_NAMES)
 
 
-@pytest.mark.parametrize("on", ["store", "lazy", "expression", "result"])
+@pytest.mark.parametrize("on", ["store", "lazy", "expression", "result", "live", "recorder"])
 def test_a_misspelt_name_gets_the_nearest(store: ts.Store, on: str) -> None:
     thing = owner(store, on)
     for name in ("column_nams", "symbls", "fliter", "is_inn"):
         with pytest.raises(UnknownVerbError, match=f"has no '{name}'"):
             getattr(thing, name)
-    right = {"store": "symbols", "lazy": "filter", "expression": "is_in", "result": "to_pandas"}[on]
+    right = {
+        "store": "symbols",
+        "lazy": "filter",
+        "expression": "is_in",
+        "result": "to_pandas",
+        "live": "latest_at",
+        "recorder": "flush",
+    }[on]
     with pytest.raises(UnknownVerbError, match=f"did you mean '{right}'"):
         getattr(thing, right[:-1] + "x" * (on == "expression"))
 

@@ -59,7 +59,16 @@ class QueryBuilder(Verbs):
         return tuple(itertools.chain(first, *reversed(added)))
 
     def then(self, *clauses: Clause) -> QueryBuilder:
-        """Return the query with clauses added at the end: the way in for clauses of your own."""
+        """Return the query with clauses added at the end: the way in for clauses of your own.
+
+        Examples
+        --------
+        >>> shared = ts.QueryBuilder().filter("qty > 2").clauses
+        >>> ts.QueryBuilder().head(3).then(*shared)
+        QueryBuilder()
+          .head(n=3)
+          .filter(qty > 2)
+        """
         for clause in clauses:
             if not isinstance(clause, Clause):
                 raise PlanError(
@@ -84,13 +93,25 @@ class QueryBuilder(Verbs):
         )
 
     def schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the schema of the result for an input, without data; misuse is refused here."""
+        """Return the schema of the result for an input, without data; misuse is refused here.
+
+        Examples
+        --------
+        >>> ts.QueryBuilder().select("qty").schema(store.schema("trades")).names
+        ['qty']
+        """
         for clause in self.clauses:
             input_schema = clause.output_schema(input_schema)
         return input_schema
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plain form: ``{"tessel_plan": 1, "clauses": [...]}``."""
+        """Return the plain form: ``{"tessel_plan": 1, "clauses": [...]}``.
+
+        Examples
+        --------
+        >>> ts.QueryBuilder().head(2).to_json()
+        {'tessel_plan': 1, 'clauses': [{'clause': 'head', 'n': 2}]}
+        """
         clauses = [clause.to_json() for clause in self.clauses]
         return {"tessel_plan": PLAN_FORMAT, "clauses": clauses}
 
@@ -104,6 +125,12 @@ class QueryBuilder(Verbs):
             For anything that is not the plain form of a query.
         NameNotFoundError
             For a clause that is not installed here.
+
+        Examples
+        --------
+        >>> ts.QueryBuilder.from_json(ts.QueryBuilder().head(2).to_json())
+        QueryBuilder()
+          .head(n=2)
         """
         if isinstance(data, str):
             data = _decoded(data)

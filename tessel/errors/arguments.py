@@ -29,7 +29,7 @@ from tessel.errors.execution import ExecutionError
 from tessel.errors.invalid_input import InvalidInputError
 from tessel.errors.root import TesselError
 
-__all__ = ["check_nesting", "checks_arguments"]
+__all__ = ["check_nesting", "checks_arguments", "names_ours"]
 
 Public = TypeVar("Public", bound=Callable[..., Any])
 
@@ -48,6 +48,25 @@ def checks_arguments(public: Public) -> Public:
         bound = isinstance(member, classmethod | staticmethod)
         setattr(public, name, type(member)(checked) if bound else checked)
     return public
+
+
+def names_ours(*kinds: str) -> Callable[[Any, str], Any]:
+    """Return a ``__getattr__`` whose error names ours, for attributes that objects lack.
+
+    Parameters
+    ----------
+    kinds
+        What the objects are, as in :attr:`tessel.errors.foreign_names.ForeignName.on`.
+    """
+
+    def missing(self: Any, name: str) -> Any:
+        if name.startswith("_"):  # others ask for these to see what an object is
+            raise AttributeError(name)
+        from tessel.errors.foreign_names import missing_attribute
+
+        return missing_attribute(self, name, *kinds)
+
+    return missing
 
 
 _SPECIAL = {

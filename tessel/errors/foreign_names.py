@@ -23,7 +23,7 @@ class ForeignName(NamedTuple):
         Whose it is.
     on
         What it is asked of here: a ``store``, a ``query``, a ``lazy`` table, a ``builder``, an
-        ``expression``, a ``result``.
+        ``expression``, a ``result``, a ``recorder``, a ``live`` store.
     theirs
         The name.
     ours
@@ -194,6 +194,68 @@ spark | expression | astype | cast("float64")
 spark | expression | getField | field("a")
 spark | expression | otherwise | fill_missing(0) | of a condition: ts.when(condition).then(1).otherwise(0)
 spark | expression | over | sum() | of a window: rolling, cum_sum, rank with by=
+lance | store | checkout_version | scan("trades", as_of=2)
+lance | store | checkout_latest | scan("trades") | each call sees the newest version
+lance | store | latest_version | version
+lance | store | restore | revert(2) | all symbols, in a new version
+lance | store | to_table | read("trades").to_arrow()
+lance | store | to_pandas | read("trades").to_pandas()
+lance | store | to_batches | scan("trades").iter_batches()
+lance | store | scanner | scan("trades").filter("price > 1").select("price")
+lance | store | count_rows | scan("trades").count()
+lance | store | take | scan("trades").row_range(10, 20) | {_RANGE}
+lance | store | sample | scan("trades").sample(5)
+lance | store | insert | append("names", {{"symbol": ["c"]}}) | at the end of a symbol; write() replaces it
+lance | store | merge_insert | upsert("names", {{"symbol": ["c"]}}, keys=["symbol"])
+lance | store | add_columns | add_column("trades", "venue", "X")
+lance | store | drop_columns | drop_column("trades", "price")
+lance | store | alter_columns | rename_columns("trades", {{"price": "p"}}) | types are changed by widen()
+lance | store | cleanup_old_versions | expire(store.version) | and gc() then; dry_run=False does it
+lance | store | optimize | compact("trades")
+lance | store | get_fragments | physical("trades")
+lance | store | validate | check()
+lance | store | create_scalar_index | physical("trades") | there is none to make: statistics of segments and pages prune
+lance | store | create_index | physical("trades") | there is none to make: statistics of segments and pages prune
+lance | store | update_metadata | set_metadata("trades", {{"source": "feed"}})
+icechunk | store | writable_session | transaction("both") | writes in one with block are one commit
+icechunk | store | commit | transaction("both") | the end of its with block commits
+icechunk | store | rebase | transaction("both") | changes of other rows land beside others by themselves
+icechunk | store | readonly_session | scan("trades", as_of="before")
+icechunk | store | ancestry | log()
+icechunk | store | inspect_snapshot | at(2)
+icechunk | store | lookup_snapshot | at(2)
+icechunk | store | list_branches | branches()
+icechunk | store | lookup_branch | branches()["main"]
+icechunk | store | list_tags | tags()
+icechunk | store | lookup_tag | tags()["before"]
+icechunk | store | expire_snapshots | expire(store.version) | dry_run=False does it
+icechunk | store | garbage_collect | gc() | dry_run=False does it
+icechunk | store | rewrite_manifests | repack(dry_run=True)
+icechunk | store | chunk_storage_stats | physical("trades")
+icechunk | store | total_chunks_storage | physical("trades")
+icechunk | store | save_config | set_manifest_configuration(store.manifest_configuration)
+icechunk | store | fetch_config | manifest_configuration
+icechunk | store | reopen | on_branch("main")
+rerun | recorder | set_time | log("robot/arm", {{"angle": 0.5}}, frame=1) | times are given with what they are of
+rerun | recorder | reset_time | log("robot/arm", {{"angle": 0.5}}, frame=1) | times are given with what they are of
+rerun | recorder | disable_timeline | log("robot/arm", {{"angle": 0.5}}, frame=1) | times are given with what they are of
+rerun | recorder | send_property | log("run", {{"place": "lab"}}, timeless=True)
+rerun | recorder | disconnect | close()
+rerun | live | log | insert([]) | a Recorder(live) logs
+rerun | live | view | table("frame", "robot/arm", fill="latest_at") | `range` gives all events
+rerun | live | reader | table("frame", "robot/arm", fill="latest_at") | `range` gives all events
+rerun | live | filter_contents | table("frame", "robot/arm")
+rerun | live | filter_range_sequence | range("frame", 1, 3, "robot/arm")
+rerun | live | filter_range_timestamps | range("frame", 1, 3, "robot/arm") | of any kind of timeline
+rerun | live | using_index_values | table("frame", "robot/arm", at=[1, 3], fill="latest_at")
+rerun | live | fill_latest_at | table("frame", "robot/arm", fill="latest_at")
+rerun | live | schema | contents()
+rerun | live | component_columns | components("robot/arm")
+rerun | live | index_columns | timelines()
+rerun | live | timeline_names | timelines()
+rerun | live | chunks | batches()
+rerun | live | serve_grpc | serve()
+rerun | live | write_rrd | dump("run.events")
 pandas | query | query | filter("price > 1")
 pandas | query | assign | with_columns(twice=ts.col("price") * 2)
 pandas | query | sort_values | sort("price")
@@ -254,7 +316,14 @@ FOREIGN_NAMES = tuple(
 )
 """All rows; where two systems have one name for one thing, it stands there twice."""
 
-_WORDS = {"store": "a store", "lazy": "a lazy table", "builder": "a query", "result": "a result"}
+_WORDS = {
+    "store": "a store",
+    "lazy": "a lazy table",
+    "builder": "a query",
+    "result": "a result",
+    "recorder": "a recorder",
+    "live": "a live store",
+}
 
 
 @functools.cache

@@ -24,6 +24,11 @@ def col(name: str) -> Column:
     ----------
     name
         The column's name; whether it exists is checked when the expression meets a table.
+
+    Examples
+    --------
+    >>> str(ts.col("price") * 2 > ts.col("qty"))
+    'price * 2 > qty'
     """
     return Column(name)
 
@@ -39,6 +44,11 @@ def lit(value: object) -> Literal:
     ------
     ExpressionTypeError
         For a value of a type that expressions do not take, or an integer past 64 bits.
+
+    Examples
+    --------
+    >>> trades.apply("x", ts.lit("new")).head(1).collect()["x"].to_pylist()
+    ['new']
     """
     return literal(value)
 
@@ -89,19 +99,37 @@ def when(condition: object) -> WhenCondition:
 
     The first condition that is true decides; a missing condition is not true. A branch raises
     only for rows that reach it.
+
+    Examples
+    --------
+    >>> size = ts.when(ts.col("qty") > 2).then("large").otherwise("small")
+    >>> trades.apply("size", size).collect()["size"].to_pylist()
+    ['small', 'small', 'large', 'large']
     """
     return WhenCondition(None, as_expression(condition))
 
 
 @checks_arguments
 def where(condition: object, value: object, otherwise: object) -> Case:
-    """Return ``value`` where the condition is true and ``otherwise`` elsewhere."""
+    """Return ``value`` where the condition is true and ``otherwise`` elsewhere.
+
+    Examples
+    --------
+    >>> trades.apply("x", ts.where(ts.col("qty") > 2, 1, 0)).collect()["x"].to_pylist()
+    [0, 0, 1, 1]
+    """
     return when(condition).then(value).otherwise(otherwise)
 
 
 @checks_arguments
 def coalesce(*operands: object) -> Coalesce:
-    """Return the first operand that is not missing, in each row."""
+    """Return the first operand that is not missing, in each row.
+
+    Examples
+    --------
+    >>> trades.apply("x", ts.coalesce(ts.col("price"), 0.0)).collect()["x"].to_pylist()
+    [10.0, 20.0, 0.0, 21.0]
+    """
     from tessel.expression.operators.boolean import Coalesce
 
     return Coalesce(tuple(as_expression(operand) for operand in operands))

@@ -214,14 +214,26 @@ class Expression(ExpressionMethods):
         return self._digest
 
     def equals(self, other: object) -> bool:
-        """Say whether two expressions are the same: the same operators on the same operands."""
+        """Say whether two expressions are the same: the same operators on the same operands.
+
+        Examples
+        --------
+        >>> (ts.col("price") > 1).equals(ts.parse("price > 1"))
+        True
+        """
         return isinstance(other, Expression) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return int.from_bytes(self.digest[:8], "little", signed=True)
 
     def columns(self) -> frozenset[str]:
-        """Return the names of all columns that the expression reads."""
+        """Return the names of all columns that the expression reads.
+
+        Examples
+        --------
+        >>> sorted((ts.col("price") * ts.col("qty")).columns())
+        ['price', 'qty']
+        """
         from tessel.expression.leaves import Column
 
         # Asked for every unit of a query; an expression does not change.
@@ -246,6 +258,11 @@ class Expression(ExpressionMethods):
             For a column that the schema does not have, with the nearest name.
         ExpressionTypeError
             Where operands do not go together; names them, their types and a way out.
+
+        Examples
+        --------
+        >>> (ts.col("price") * ts.col("qty")).result_type(store.schema("trades"))
+        DataType(double)
         """
         from tessel.expression.checking import check_types
 
@@ -262,14 +279,27 @@ class Expression(ExpressionMethods):
         return f"<expression {limited_text(self, 500)}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the expression as plain data: the JSON form of its `ExpressionContext`."""
+        """Return the expression as plain data: the JSON form of its `ExpressionContext`.
+
+        Examples
+        --------
+        >>> sorted(ts.col("price").to_json())
+        ['columns', 'format', 'nodes', 'regexes', 'root', 'value_sets', 'values']
+        """
         from tessel.expression.context import ExpressionContext
 
         return ExpressionContext.of(self).to_json()
 
     @staticmethod
     def from_json(data: object) -> Expression:
-        """Rebuild an expression from `to_json`; anything else raises ``PlanFormatError``."""
+        """Rebuild an expression from `to_json`; anything else raises ``PlanFormatError``.
+
+        Examples
+        --------
+        >>> plain = ts.col("price").is_missing().to_json()
+        >>> ts.Expression.from_json(plain)
+        <expression price is missing>
+        """
         from tessel.expression.context import ExpressionContext
 
         return ExpressionContext.from_json(data).expression()

@@ -100,6 +100,11 @@ def parse(text: str) -> Expression:
         For a text of more bytes than the option ``max_text_bytes``.
     UnicodeTextError
         For a text with half of a surrogate pair.
+
+    Examples
+    --------
+    >>> ts.parse("price > 10 and symbol in ('AAPL', 'MSFT')")
+    <expression price > 10 and symbol in ('AAPL', 'MSFT')>
     """
     if not isinstance(text, str):
         raise InvalidInputError(

@@ -82,6 +82,14 @@ class Bulk(Upkeep):
         ------
         InvalidInputError
             In one of its kinds, when the data cannot be taken.
+
+        Examples
+        --------
+        >>> staged = [store.stage("runs", {"n": [task]}, task_id=str(task)) for task in range(3)]
+        >>> store.finalize("runs", staged)
+        3
+        >>> store.read("runs")["n"].to_pylist()
+        [0, 1, 2]
         """
         from tessel.store.operations.stage import Stage
         from tessel.store.operations.staged import stage_rows
@@ -156,6 +164,12 @@ class Bulk(Upkeep):
             When the times of two tasks overlap or go back, without ``sort``; names both.
         CommitConflictError
             When others kept changing the symbol.
+
+        Examples
+        --------
+        >>> staged = store.stage("names", {"symbol": ["NVDA"], "name": ["Nvidia"]}, task_id="1")
+        >>> store.finalize("names", [staged], mode="append")
+        3
         """
         from tessel.store.operations.taking import Merged, finalized_in, take_staged
         from tessel.store.operations.write_ids import check_write_id, is_written, version_of
@@ -222,6 +236,13 @@ class Bulk(Upkeep):
             Rows wait no longer than this; None for no limit.
         evolve
             As for ``append``.
+
+        Examples
+        --------
+        >>> with store.appender("names") as names:
+        ...     names.append({"symbol": ["NVDA"], "name": ["Nvidia"]})
+        >>> store.read("names").shape
+        (3, 2)
         """
         from tessel.store.operations.appender import Appender
 
@@ -259,6 +280,14 @@ class Bulk(Upkeep):
         ------
         CommitConflictError
             When others changed the very rows meanwhile; nothing was changed.
+
+        Examples
+        --------
+        >>> store.append("names", {"symbol": ["NVDA"], "name": ["Nvidia"]})
+        3
+        >>> report = store.compact("names")
+        >>> report.segments_after
+        1
         """
         from tessel.store.operations.compact import footprint, planned_compaction
 

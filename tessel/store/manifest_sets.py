@@ -67,6 +67,11 @@ class ManifestSets(Timeline):
         ------
         OptionError
             For an option that cannot be, with its path. Nothing was changed.
+
+        Examples
+        --------
+        >>> store.set_manifest_configuration(store.manifest_configuration)
+        3
         """
         self.check_writable()
         checked = checked_configuration(configuration)
@@ -89,6 +94,11 @@ class ManifestSets(Timeline):
         ------
         OptionError
             For a configuration that cannot be.
+
+        Examples
+        --------
+        >>> store.repack(dry_run=True).dry_run
+        True
         """
         from tessel.store.maintenance.leases import WriteSession
         from tessel.store.manifest.packing.repacking import RepackReport, repack_all
@@ -126,6 +136,10 @@ class ManifestSets(Timeline):
         ----------
         as_of
             The branch or tag; by default the branch that is open.
+
+        Examples
+        --------
+        >>> store.preload()
         """
         if self._preloader is None:
             self._preloader = Preloader(self.manifest)

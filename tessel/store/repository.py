@@ -88,6 +88,11 @@ class Repository(ManifestSets, Bulk):
             When the store has no such branch.
         OptionError
             For a configuration of manifests that cannot be.
+
+        Examples
+        --------
+        >>> ts.Store.open("example", read_only=True).symbols()
+        ['names', 'trades']
         """
         override = checked_configuration(manifests)
         objects = open_objects(uri, credentials=credentials, options=options)
@@ -98,7 +103,17 @@ class Repository(ManifestSets, Bulk):
         return opened
 
     def on_branch(self, branch: str) -> Self:
-        """Return the same store on another branch; ``RefNotFoundError`` where there is none."""
+        """Return the same store on another branch; ``RefNotFoundError`` where there is none.
+
+        Examples
+        --------
+        >>> store.create_branch("trial")
+        3
+        >>> store.on_branch("trial").delete("names")
+        4
+        >>> store.symbols()
+        ['names', 'trades']
+        """
         if branch != MAIN:
             self.history.refs().branch(branch)
         other = type(self)(self.objects, self.id, read_only=self.read_only, branch=branch)
@@ -140,6 +155,11 @@ class Repository(ManifestSets, Bulk):
             backreferences, no look-around. All names by default.
         as_of
             A version number, a tag or branch, or an instant; the newest version by default.
+
+        Examples
+        --------
+        >>> store.symbols("t.*")
+        ['trades']
         """
         names = list(self.at(as_of).snapshot)
         if pattern is None:
@@ -164,6 +184,11 @@ class Repository(ManifestSets, Bulk):
         ------
         SymbolNotFoundError, VersionNotFoundError
             When there is no such symbol, or no such version.
+
+        Examples
+        --------
+        >>> store.view("trades").row_count
+        4
         """
         commit, state = self._state(symbol, as_of)
         if isinstance(as_of, str) and self._preloader is not None:
@@ -182,6 +207,13 @@ class Repository(ManifestSets, Bulk):
         ------
         VersionNotFoundError
             When there is no such version.
+
+        Examples
+        --------
+        >>> store.append("names", {"symbol": ["NVDA"], "name": ["Nvidia"]})
+        3
+        >>> store.diff(2).changed[0].rows_after
+        3
         """
         from tessel.store.difference import difference
 
@@ -344,25 +376,56 @@ class Repository(ManifestSets, Bulk):
             A range of the index, as for :meth:`update`.
         where
             A condition; the rows where it is true go. One of the three is given.
+
+        Examples
+        --------
+        >>> store.delete_rows("trades", where="qty > 2")
+        3
+        >>> store.read("trades")["qty"].to_pylist()
+        [1, 2]
         """
         with self.transaction(f"delete rows of {symbol}") as transaction:
             transaction.delete_rows(symbol, rows=rows, date_range=date_range, where=where)
         return transaction.landed
 
     def delete(self, symbol: str) -> int:
-        """Delete a symbol; earlier versions keep it. Return the new version."""
+        """Delete a symbol; earlier versions keep it. Return the new version.
+
+        Examples
+        --------
+        >>> store.delete("names")
+        3
+        >>> store.symbols()
+        ['trades']
+        """
         with freeing(self.objects), self.transaction(f"delete {symbol}") as transaction:
             transaction.delete(symbol)
         return transaction.landed
 
     def rename_symbol(self, symbol: str, to: str) -> int:
-        """Give a symbol another name, which none has; return the new version."""
+        """Give a symbol another name, which none has; return the new version.
+
+        Examples
+        --------
+        >>> store.rename_symbol("names", "companies")
+        3
+        >>> store.symbols()
+        ['companies', 'trades']
+        """
         with self.transaction(f"rename {symbol} to {to}") as transaction:
             transaction.rename_symbol(symbol, to)
         return transaction.landed
 
     def set_metadata(self, symbol: str, metadata: Mapping[str, Any]) -> int:
-        """Replace the metadata of a symbol, plain JSON; return the new version."""
+        """Replace the metadata of a symbol, plain JSON; return the new version.
+
+        Examples
+        --------
+        >>> store.set_metadata("names", {"source": "by hand"})
+        3
+        >>> store.view("names").metadata
+        {'source': 'by hand'}
+        """
         with self.transaction(f"set metadata of {symbol}") as transaction:
             transaction.set_metadata(symbol, metadata)
         return transaction.landed
@@ -382,19 +445,42 @@ class Repository(ManifestSets, Bulk):
         data_type
             A pyarrow type or its name; by default that of the values. A column of missing values
             without a type takes the first one that it is given.
+
+        Examples
+        --------
+        >>> store.add_column("names", "listed", True)
+        3
+        >>> store.read("names")["listed"].to_pylist()
+        [True, True]
         """
         with self.transaction(f"add column {name} to {symbol}") as transaction:
             transaction.add_column(symbol, name, values, data_type=data_type)
         return transaction.landed
 
     def drop_column(self, symbol: str, name: str) -> int:
-        """Take a column away; a column of that name added later is another one."""
+        """Take a column away; a column of that name added later is another one.
+
+        Examples
+        --------
+        >>> store.drop_column("trades", "price")
+        3
+        >>> store.read("trades").column_names
+        ['time', 'symbol', 'qty']
+        """
         with self.transaction(f"drop column {name} of {symbol}") as transaction:
             transaction.drop_column(symbol, name)
         return transaction.landed
 
     def rename_columns(self, symbol: str, names: Mapping[str, str]) -> int:
-        """Give columns other names, ``{"old": "new"}``; no data is written."""
+        """Give columns other names, ``{"old": "new"}``; no data is written.
+
+        Examples
+        --------
+        >>> store.rename_columns("names", {"name": "company"})
+        3
+        >>> store.read("names").column_names
+        ['symbol', 'company']
+        """
         with self.transaction(f"rename columns of {symbol}") as transaction:
             transaction.rename_columns(symbol, names)
         return transaction.landed
@@ -406,6 +492,15 @@ class Repository(ManifestSets, Bulk):
         ------
         SchemaMismatchError
             For a type that does not hold every value of the old one exactly.
+
+        Examples
+        --------
+        >>> store.write("small", trades.cast({"qty": "int32"}).rename({"qty": "n"}))
+        3
+        >>> store.widen("small", {"n": "float64"})
+        4
+        >>> store.schema("small").arrow.field("n").type
+        DataType(double)
         """
         with self.transaction(f"widen columns of {symbol}") as transaction:
             transaction.widen(symbol, types)
@@ -433,6 +528,14 @@ class Repository(ManifestSets, Bulk):
             with changes of what it read.
         metadata
             Plain JSON to keep with the commit; ``log`` shows it.
+
+        Examples
+        --------
+        >>> with store.transaction("both at once") as both:
+        ...     both.write("a", {"n": [1]})
+        ...     both.delete("names")
+        >>> store.version, store.symbols()
+        (3, ['a', 'trades'])
         """
         from tessel.store.operations.incoming import checked_metadata
         from tessel.store.transaction import Transaction

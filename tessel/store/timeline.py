@@ -129,6 +129,13 @@ class Timeline:
         ------
         SymbolNotFoundError
             When none of them touched a symbol of that name.
+
+        Examples
+        --------
+        >>> store.append("names", {"symbol": ["NVDA"], "name": ["Nvidia"]})
+        3
+        >>> store.versions("names")
+        [2, 3]
         """
         return sorted({version.number for version in self.log(symbol)})
 
@@ -147,6 +154,11 @@ class Timeline:
         ------
         SymbolNotFoundError
             When no version on the line of the branch touched a symbol of that name.
+
+        Examples
+        --------
+        >>> [(each.number, each.symbol, each.change) for each in store.log()]
+        [(2, 'names', 'write'), (1, 'trades', 'write')]
         """
         if symbol is not None:
             check_symbol_name(symbol)
@@ -166,7 +178,13 @@ class Timeline:
                 yield versions
 
     def resolve(self, commit: str) -> int | None:
-        """Return the version that a commit id landed as; None if it did not land."""
+        """Return the version that a commit id landed as; None if it did not land.
+
+        Examples
+        --------
+        >>> store.resolve(store.at(1).entry.commit)
+        1
+        """
         return self.history.resolve(commit)
 
     def at(self, as_of: AsOf) -> Commit:
@@ -176,6 +194,11 @@ class Timeline:
         ------
         VersionNotFoundError
             In one of its kinds, when there is none of that number, name or instant.
+
+        Examples
+        --------
+        >>> store.at(1).number
+        1
         """
         if as_of is None:
             return self.history.newest(self.branch)
@@ -211,11 +234,25 @@ class Timeline:
     # --- branches and tags ------------------------------------------------------------------------
 
     def branches(self) -> dict[str, int]:
-        """Return the newest version of each branch, sorted by name."""
+        """Return the newest version of each branch, sorted by name.
+
+        Examples
+        --------
+        >>> store.branches()
+        {'main': 2}
+        """
         return dict(sorted(self.history.refs().branches.items()))
 
     def tags(self) -> dict[str, int]:
-        """Return the version of each tag, sorted by name."""
+        """Return the version of each tag, sorted by name.
+
+        Examples
+        --------
+        >>> store.create_tag("audited")
+        3
+        >>> store.tags()
+        {'audited': 2}
+        """
         return dict(sorted(self.history.refs().tags.items()))
 
     def create_branch(self, name: str, at: AsOf = None) -> int:
@@ -232,6 +269,13 @@ class Timeline:
         ------
         RefNameError, RefExistsError, VersionNotFoundError
             When the name cannot be taken, or there is no such version.
+
+        Examples
+        --------
+        >>> store.create_branch("trial")
+        3
+        >>> store.on_branch("trial").symbols()
+        ['names', 'trades']
         """
         self.check_writable()
         check_ref_name(name)
@@ -247,6 +291,15 @@ class Timeline:
         ------
         RefNotFoundError, VersionNotFoundError
             When there is no such branch or version.
+
+        Examples
+        --------
+        >>> store.create_branch("trial")
+        3
+        >>> store.reset_branch("trial", 1)
+        4
+        >>> store.on_branch("trial").symbols()
+        ['trades']
         """
         self.check_writable()
         return self.history.reset_branch(check_ref_name(name), self.at(to).number).number
@@ -260,6 +313,15 @@ class Timeline:
             When there is no such branch.
         InvalidInputError
             For the main branch, which every store has.
+
+        Examples
+        --------
+        >>> store.create_branch("trial")
+        3
+        >>> store.delete_branch("trial")
+        4
+        >>> store.branches()
+        {'main': 4}
         """
         self.check_writable()
         with freeing(self.objects):
@@ -279,6 +341,13 @@ class Timeline:
         ------
         RefNameError, RefExistsError, VersionNotFoundError
             When the name cannot be taken, or there is no such version.
+
+        Examples
+        --------
+        >>> store.create_tag("audited")
+        3
+        >>> store.read("trades", as_of="audited").shape
+        (4, 4)
         """
         self.check_writable()
         check_ref_name(name)
@@ -291,6 +360,15 @@ class Timeline:
         ------
         RefNotFoundError
             When there is no such tag.
+
+        Examples
+        --------
+        >>> store.create_tag("audited")
+        3
+        >>> store.delete_tag("audited")
+        4
+        >>> store.tags()
+        {}
         """
         self.check_writable()
         with freeing(self.objects):
@@ -308,6 +386,15 @@ class Timeline:
             When there is no such version.
         CommitConflictError
             When another writer changed one of the symbols meanwhile; nothing was changed.
+
+        Examples
+        --------
+        >>> store.delete("trades")
+        3
+        >>> store.revert(2)
+        4
+        >>> store.symbols()
+        ['names', 'trades']
         """
         self.check_writable()
         if to is None:

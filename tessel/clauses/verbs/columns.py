@@ -24,25 +24,58 @@ class ColumnVerbs(Query):
     def apply(
         self: QueryType, name: str, expression: ExpressionLike | int | float | bool
     ) -> QueryType:
-        """Add the column ``name``, or replace it where it stands."""
+        """Add the column ``name``, or replace it where it stands.
+
+        Examples
+        --------
+        >>> trades.apply("paid", ts.col("price") * ts.col("qty")).collect()["paid"].to_pylist()
+        [10.0, 40.0, None, 84.0]
+        >>> trades.apply("twice", "2 * qty").collect()["twice"].to_pylist()
+        [2, 4, 6, 8]
+        """
         return self.then(Apply(name, as_expression(expression)))
 
     def with_columns(self: QueryType, **columns: ExpressionLike | int | float | bool) -> QueryType:
-        """Add or replace several columns; a later one sees the earlier ones."""
+        """Add or replace several columns; a later one sees the earlier ones.
+
+        Examples
+        --------
+        >>> query = trades.with_columns(twice="2 * qty", more=ts.col("twice") + 1)
+        >>> query.collect()["more"].to_pylist()
+        [3, 5, 7, 9]
+        """
         return self.then(*(Apply(name, as_expression(value)) for name, value in columns.items()))
 
     def select(self: QueryType, *columns: str | Sequence[str]) -> QueryType:
-        """Keep these columns, in this order."""
+        """Keep these columns, in this order.
+
+        Examples
+        --------
+        >>> trades.select("symbol", "qty").collect().column_names
+        ['symbol', 'qty']
+        """
         return self.then(Select(as_names(columns)))
 
     def drop(self: QueryType, *columns: str | Sequence[str]) -> QueryType:
-        """Leave these columns out."""
+        """Leave these columns out.
+
+        Examples
+        --------
+        >>> trades.drop("price").collect().column_names
+        ['time', 'symbol', 'qty']
+        """
         from tessel.clauses.drop import Drop
 
         return self.then(Drop(as_names(columns)))
 
     def rename(self: QueryType, columns: Mapping[str, str]) -> QueryType:
-        """Give columns other names: a mapping from old to new."""
+        """Give columns other names: a mapping from old to new.
+
+        Examples
+        --------
+        >>> trades.rename({"qty": "shares"}).collect().column_names
+        ['time', 'symbol', 'price', 'shares']
+        """
         from tessel.clauses.rename import Rename
 
         if not isinstance(columns, Mapping):
@@ -60,6 +93,11 @@ class ColumnVerbs(Query):
         A type is an Arrow type, a name of one, such as ``"float64"``, or Python's ``bool``,
         ``int`` (``int64``), ``float`` (``float64``) or ``str``. A value that does not fit is an
         error that names it; with ``strict=False`` it becomes missing.
+
+        Examples
+        --------
+        >>> trades.cast({"qty": float}).collect()["qty"].to_pylist()
+        [1.0, 2.0, 3.0, 4.0]
         """
         from tessel.clauses.cast import Cast
 
@@ -83,13 +121,24 @@ class ColumnVerbs(Query):
 
         The most frequent come first (``sort=False``: in order of first appearance). With
         ``normalise`` counts are parts of all rows counted.
+
+        Examples
+        --------
+        >>> list(trades.value_counts("symbol").collect())
+        [{'symbol': 'AAPL', 'count': 2}, {'symbol': 'MSFT', 'count': 2}]
         """
         from tessel.clauses.value_counts import ValueCounts
 
         return self.then(ValueCounts(as_names(columns), sort, normalise, drop_missing, output))
 
     def describe(self: QueryType, *, quantiles: bool = True) -> QueryType:
-        """Give one row of figures for each column: how many values, mean, median and others."""
+        """Give one row of figures for each column: how many values, mean, median and others.
+
+        Examples
+        --------
+        >>> trades.select("qty").describe().collect()["mean"].to_pylist()
+        [2.5]
+        """
         from tessel.clauses.describe import Describe
 
         return self.then(Describe(quantiles))

@@ -27,7 +27,14 @@ class CombiningVerbs(Query):
     def concat(
         self: QueryType, *others: str | SubQuery, join: Literal["outer", "inner"] = "outer"
     ) -> QueryType:
-        """Add the rows of other symbols, by name or with clauses of their own first."""
+        """Add the rows of other symbols, by name or with clauses of their own first.
+
+        Examples
+        --------
+        >>> q = ts.QueryBuilder().select("symbol").concat("names")
+        >>> store.read("trades", query=q).shape
+        (6, 2)
+        """
         from tessel.clauses.concat import Concat
 
         if not others:
@@ -59,6 +66,12 @@ class CombiningVerbs(Query):
             The key columns of each side, instead of ``on``.
         suffix
             Added to the name of a right column that the left has as well.
+
+        Examples
+        --------
+        >>> q = ts.QueryBuilder().join("names", on="symbol").select("qty", "name")
+        >>> list(store.read("trades", query=q.head(2)))
+        [{'qty': 1, 'name': 'Apple'}, {'qty': 2, 'name': 'Microsoft'}]
         """
         from tessel.clauses.join import Join
 
@@ -94,6 +107,12 @@ class CombiningVerbs(Query):
             Whether rows of the very same time go together.
         suffix
             Added to the name of a right column that the left has as well.
+
+        Examples
+        --------
+        >>> q = ts.QueryBuilder().join_asof("trades", by="symbol", allow_exact_matches=False)
+        >>> store.read("trades", query=q)["qty_right"].to_pylist()
+        [None, None, 1, 2]
         """
         from tessel.clauses.join_asof import JoinAsof
 
@@ -114,6 +133,12 @@ class CombiningVerbs(Query):
         """Merge the rows of other symbols by time; without others, order the rows by time.
 
         ``on`` names the column to order by, which becomes the time index; by default the index.
+
+        Examples
+        --------
+        >>> q = ts.QueryBuilder().merge("trades")
+        >>> store.read("trades", query=q)["qty"].to_pylist()
+        [1, 1, 2, 2, 3, 3, 4, 4]
         """
         from tessel.clauses.merge import Merge
 

@@ -38,6 +38,11 @@ class GroupingVerbs(Query):
 
         Groups come out by key (``sort=False``: in order of first appearance). Rows with a missing
         key are dropped unless ``drop_missing=False``.
+
+        Examples
+        --------
+        >>> list(trades.groupby("symbol").agg(total=("qty", "sum")).collect())
+        [{'symbol': 'AAPL', 'total': 4}, {'symbol': 'MSFT', 'total': 6}]
         """
         found = as_keys(keys, named)
         if not found:
@@ -52,7 +57,13 @@ class GroupingVerbs(Query):
         *more: Expression,
         **outputs: Any,
     ) -> QueryType:
-        """Aggregate all rows into one; the forms are those of ``groupby(...).agg``."""
+        """Aggregate all rows into one; the forms are those of ``groupby(...).agg``.
+
+        Examples
+        --------
+        >>> list(trades.agg(total=("qty", "sum"), high="max(price)").collect())
+        [{'total': 10, 'high': 21.0}]
+        """
         from tessel.clauses.aggregate_forms import read_outputs
         from tessel.clauses.aggregation import Aggregation
         from tessel.clauses.partition import Partition
@@ -100,6 +111,11 @@ class GroupingVerbs(Query):
             ``"ffill"`` (the values of the bucket before).
         drop_missing
             Whether rows with a missing key are left out.
+
+        Examples
+        --------
+        >>> trades.resample("1h").agg(total=("qty", "sum")).collect()["total"].to_pylist()
+        [3, 7]
         """
         from tessel.expression.periods import instant_text
 

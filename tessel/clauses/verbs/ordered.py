@@ -49,6 +49,11 @@ class OrderedVerbs(Query):
         fill
             What stands where there is no such row: a value that the column's type holds. By
             default missing.
+
+        Examples
+        --------
+        >>> trades.shift("qty", by="symbol").collect()["qty"].to_pylist()
+        [None, None, 1, 2]
         """
         from tessel.clauses.constants import constant_text
         from tessel.clauses.shifted import Shift
@@ -68,6 +73,11 @@ class OrderedVerbs(Query):
             Rows to look back; ahead where it is negative.
         by
             Keys: rows are counted within each.
+
+        Examples
+        --------
+        >>> trades.diff("qty", by="symbol").collect()["qty"].to_pylist()
+        [None, None, 2, 2]
         """
         from tessel.clauses.shifted import Diff
 
@@ -86,6 +96,11 @@ class OrderedVerbs(Query):
             Rows to look back; ahead where it is negative.
         by
             Keys: rows are counted within each.
+
+        Examples
+        --------
+        >>> trades.pct_change("qty").collect()["qty"].to_pylist()
+        [None, 1.0, 0.5, 0.33333333333333326]
         """
         from tessel.clauses.shifted import PctChange
 
@@ -102,6 +117,11 @@ class OrderedVerbs(Query):
             overflow are those of the aggregate ``sum``; sums of floats are exact, rounded once.
         by
             Keys: each has results of its own.
+
+        Examples
+        --------
+        >>> trades.cum_sum("qty").collect()["qty"].to_pylist()
+        [1, 3, 6, 10]
         """
         from tessel.clauses.cumulative import CumSum
 
@@ -116,6 +136,11 @@ class OrderedVerbs(Query):
             Columns of types that have an order: names, or ``{"new": "column"}``.
         by
             Keys: each has results of its own.
+
+        Examples
+        --------
+        >>> trades.cum_min("price").collect()["price"].to_pylist()
+        [10.0, 10.0, None, 10.0]
         """
         from tessel.clauses.cumulative import CumMin
 
@@ -130,6 +155,11 @@ class OrderedVerbs(Query):
             Columns of types that have an order: names, or ``{"new": "column"}``.
         by
             Keys: each has results of its own.
+
+        Examples
+        --------
+        >>> trades.cum_max("price").collect()["price"].to_pylist()
+        [10.0, 20.0, None, 21.0]
         """
         from tessel.clauses.cumulative import CumMax
 
@@ -144,6 +174,11 @@ class OrderedVerbs(Query):
             Columns of any type: names, or ``{"new": "column"}``. Results are int64, never missing.
         by
             Keys: each has results of its own.
+
+        Examples
+        --------
+        >>> trades.cum_count("price").collect()["price"].to_pylist()
+        [1, 2, 2, 3]
         """
         from tessel.clauses.cumulative import CumCount
 
@@ -177,6 +212,11 @@ class OrderedVerbs(Query):
             Rows that are filled in a row at most. By default all.
         along
             What ``"linear"`` goes along: ``"rows"``, or the ``"time"`` of the index.
+
+        Examples
+        --------
+        >>> trades.fill("price", by="symbol").collect()["price"].to_pylist()
+        [10.0, 20.0, 10.0, 21.0]
         """
         from tessel.clauses.constants import constant_text
         from tessel.clauses.fill import Fill
@@ -210,6 +250,11 @@ class OrderedVerbs(Query):
             Whether the greatest value is the first.
         pct
             Whether ranks are parts of the number of values, up to 1 (float64).
+
+        Examples
+        --------
+        >>> trades.rank("price").collect()["price"].to_pylist()
+        [1.0, 2.0, None, 3.0]
         """
         from tessel.clauses.rank import Rank
 
@@ -229,6 +274,11 @@ class OrderedVerbs(Query):
             Keys: each has a last row of its own. Rows come out by time, then by key.
         origin
             Name of a column that gets the time of the row itself; by default it is not kept.
+
+        Examples
+        --------
+        >>> trades.latest_at("2024-01-01T10:00").collect()["qty"].to_pylist()
+        [3]
         """
         from tessel.clauses.latest_at import LatestAt
 
@@ -266,6 +316,11 @@ class OrderedVerbs(Query):
             always do with time.
         min_periods
             Values that there must be so far, or the result is missing.
+
+        Examples
+        --------
+        >>> trades.ewm(alpha=0.5).agg(smooth=("qty", "mean")).collect()["smooth"].to_pylist()
+        [1.0, 1.6666666666666667, 2.4285714285714284, 3.2666666666666666]
         """
         from tessel.clauses.along_rows.fading import fading_of
         from tessel.clauses.verbs.windows import EwmQuery
@@ -297,6 +352,11 @@ class OrderedVerbs(Query):
             Which ends belong to the window: ``"right"``, ``"left"``, ``"both"`` or ``"neither"``.
         center
             Whether the row is in the middle of its window instead of at its end.
+
+        Examples
+        --------
+        >>> trades.rolling(2).agg(total=("qty", "sum")).collect()["total"].to_pylist()
+        [None, 3, 5, 7]
         """
         from tessel.clauses.verbs.windows import RollingQuery
 

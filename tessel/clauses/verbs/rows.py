@@ -31,7 +31,15 @@ class RowVerbs(Query):
     def filter(
         self: QueryType, *predicates: ExpressionLike, optimise: Literal["speed", "memory"] = "speed"
     ) -> QueryType:
-        """Keep the rows where every predicate is true; an expression, or text in its grammar."""
+        """Keep the rows where every predicate is true; an expression, or text in its grammar.
+
+        Examples
+        --------
+        >>> trades.filter("qty > 1 and symbol == 'AAPL'").collect()["qty"].to_pylist()
+        [3]
+        >>> trades.filter(ts.col("price").is_missing()).collect()["qty"].to_pylist()
+        [3]
+        """
         if not predicates:
             raise PlanError("filter needs a condition", hint='filter("price > 100")')
         return self.then(*(Filter(as_expression(each), optimise) for each in predicates))
@@ -47,6 +55,11 @@ class RowVerbs(Query):
 
         ``start`` and ``end`` are ISO text (a partial one means its whole period), dates,
         date-times, or None for no bound; or both are one pair: ``date_range((start, end))``.
+
+        Examples
+        --------
+        >>> trades.date_range("2024-01-01T09:30", "2024-01-01T10:00").collect()["qty"].to_pylist()
+        [2, 3]
         """
         from tessel.clauses.date_range import DateRange
         from tessel.expression.periods import instant_text
@@ -55,13 +68,25 @@ class RowVerbs(Query):
         return self.then(DateRange(instant_text(start), instant_text(end), closed))
 
     def head(self: QueryType, n: int = 5) -> QueryType:
-        """Keep the first ``n`` rows; a negative ``n`` drops that many from the end."""
+        """Keep the first ``n`` rows; a negative ``n`` drops that many from the end.
+
+        Examples
+        --------
+        >>> trades.head(2).collect()["qty"].to_pylist()
+        [1, 2]
+        """
         from tessel.clauses.positional import Head
 
         return self.then(Head(as_row_count("head", n)))
 
     def tail(self: QueryType, n: int = 5) -> QueryType:
-        """Keep the last ``n`` rows; a negative ``n`` drops that many from the start."""
+        """Keep the last ``n`` rows; a negative ``n`` drops that many from the start.
+
+        Examples
+        --------
+        >>> trades.tail(2).collect()["qty"].to_pylist()
+        [3, 4]
+        """
         from tessel.clauses.positional import Tail
 
         return self.then(Tail(as_row_count("tail", n)))
@@ -71,7 +96,13 @@ class RowVerbs(Query):
         start: int | tuple[int | None, int | None] | None = None,
         stop: int | None = None,
     ) -> QueryType:
-        """Keep rows by position, like ``iloc[start:stop]``; both ends may be one pair."""
+        """Keep rows by position, like ``iloc[start:stop]``; both ends may be one pair.
+
+        Examples
+        --------
+        >>> trades.row_range(1, 3).collect()["qty"].to_pylist()
+        [2, 3]
+        """
         from tessel.clauses.positional import RowRange
 
         start, stop = as_ends(start, stop)
@@ -90,6 +121,11 @@ class RowVerbs(Query):
         ``descending`` is one direction for all, or one for each. Rows that miss a value (null or
         NaN) come ``"last"`` in both directions, or ``"first"``. Rows of equal keys keep their
         order.
+
+        Examples
+        --------
+        >>> trades.sort("symbol", "qty", descending=[False, True]).collect()["qty"].to_pylist()
+        [3, 1, 4, 2]
         """
         from tessel.clauses.sort import Sort
 
@@ -108,6 +144,11 @@ class RowVerbs(Query):
         """Keep the ``k`` rows with the greatest keys (the least: ``descending=False``), in order.
 
         The same as ``sort`` and then ``head``, ties included.
+
+        Examples
+        --------
+        >>> trades.top_k(2, "price").collect()["price"].to_pylist()
+        [21.0, 20.0]
         """
         from tessel.clauses.top_k import TopK
 
@@ -124,6 +165,11 @@ class RowVerbs(Query):
 
         The first or the last of them, or none: only rows that have no equal. Missing equals
         missing. The rows that are kept stay in their order.
+
+        Examples
+        --------
+        >>> trades.distinct("symbol").collect()["qty"].to_pylist()
+        [1, 2]
         """
         from tessel.clauses.distinct import Distinct
 
@@ -141,6 +187,11 @@ class RowVerbs(Query):
 
         The same seed chooses the same rows, whatever runs the query; they stay in their order. With
         ``replacement`` a row may be chosen more than once.
+
+        Examples
+        --------
+        >>> len(trades.sample(2, seed=7).collect())
+        2
         """
         from tessel.clauses.sample import Sample
 
@@ -154,6 +205,13 @@ class RowVerbs(Query):
 
         A row with an empty or missing list stays, with a missing item, unless
         ``keep_empty=False``.
+
+        Examples
+        --------
+        >>> store.write("orders", {"id": [1, 2], "items": [["a", "b"], []]})
+        3
+        >>> list(store.scan("orders").explode("items").collect())
+        [{'id': 1, 'items': 'a'}, {'id': 1, 'items': 'b'}, {'id': 2, 'items': None}]
         """
         from tessel.clauses.explode import Explode
 

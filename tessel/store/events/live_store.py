@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from tessel.errors import (
     StoreAccessError,
     TesselError,
 )
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.forking import after_fork
 from tessel.lazy import dataclass
 from tessel.store.events.answers import EventAnswers
@@ -97,6 +97,9 @@ class LiveStore(Closing, EventAnswers):
     parent does not see it. A journal and servers are the parent's; a store that has a journal can
     only be asked in a child.
     """
+
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+        __getattr__ = names_ours("live")
 
     def __init__(
         self,

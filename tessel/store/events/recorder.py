@@ -13,13 +13,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from tessel.closing import Closing
 from tessel.errors import InvalidInputError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.forking import after_fork
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_ids import EventIds, id_bytes
@@ -57,6 +57,9 @@ class Recorder(Closing):
     ``flush`` returns when all that was logged before is with the sink. Nothing is lost when the
     interpreter ends. In a forked child a recorder begins anew: what waited is its parent's.
     """
+
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+        __getattr__ = names_ours("recorder")
 
     def __init__(
         self,

@@ -41,6 +41,11 @@ class Upkeep(Timeline):
         StoreError
             In one of its kinds, naming the object, when something cannot be read or is not known.
             Nothing was deleted.
+
+        Examples
+        --------
+        >>> store.gc().dry_run
+        True
         """
         from tessel.store.maintenance.gc import collect
 
@@ -60,6 +65,11 @@ class Upkeep(Timeline):
             version that was the newest then is the oldest that is kept.
         dry_run
             Only look.
+
+        Examples
+        --------
+        >>> store.expire(2, dry_run=True).dry_run
+        True
         """
         if not dry_run:
             self.check_writable()
@@ -84,6 +94,12 @@ class Upkeep(Timeline):
         ------
         SnapshotExpiredError
             When the version has expired already.
+
+        Examples
+        --------
+        >>> with store.lease(1):
+        ...     store.read("trades", as_of=1).shape
+        (4, 4)
         """
         from tessel.store.maintenance.leases import Lease, inventory_of
 
@@ -109,6 +125,12 @@ class Upkeep(Timeline):
         ------
         SnapshotExpiredError
             Where an object was not found, or not whole, and one of the versions has expired.
+
+        Examples
+        --------
+        >>> with store.reading(store.version):
+        ...     store.view("names").row_count
+        2
         """
         versions = set(numbers)
         # A lease is held until it is known why a read failed.

@@ -1,0 +1,86 @@
+"""No module of the package has more than 400 lines, besides those here, which only get shorter.
+
+Examples of docstrings do not count: they are there for readers of the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "tessel"
+MOST_LINES = 400
+_SLACK = 20
+"""By so much a module may be shorter before its figure must be written anew."""
+_EXAMPLES = re.compile(r'\n\n +Examples\n +-+\n(?:(?! *"""| +\w+\n +-+\n).*\n)*')
+
+LONGER = {
+    "api.py": 655,
+    "clauses/aggregates/reductions.py": 446,
+    "clauses/aggregation.py": 427,
+    "clauses/joining/hashed.py": 402,
+    "clauses/resample.py": 414,
+    "ecs/unit.py": 483,
+    "expression/block_columns.py": 456,
+    "expression/methods.py": 411,
+    "kernels/block_loop.py": 401,
+    "kernels/exact_sums.py": 409,
+    "kernels/group_loop.py": 412,
+    "pipeline/executor.py": 423,
+    "pipeline/plan.py": 422,
+    "pipeline/stage.py": 477,
+    "spark_exec/executor.py": 404,
+    "spark_exec/flows.py": 445,
+    "spark_exec/runtime.py": 431,
+    "store/events/chunk.py": 407,
+    "store/events/index.py": 408,
+    "store/events/live_store.py": 457,
+    "store/manifest/index.py": 415,
+    "store/manifest/selected_rows.py": 453,
+    "store/manifest/table.py": 458,
+    "store/objects/cloud.py": 475,
+    "store/repository.py": 485,
+    "store/segment/file.py": 413,
+    "store/segment/joined.py": 405,
+    "store/segment/pages.py": 451,
+    "testing/conformance.py": 439,
+}
+"""By how much: every figure may only go down."""
+
+
+def lines_of(path: Path) -> int:
+    """Return how many lines a module has without the examples of its docstrings."""
+    return len(_EXAMPLES.sub("\n", path.read_text(encoding="utf-8")).splitlines())
+
+
+def test_no_module_is_long_and_those_that_are_do_not_grow() -> None:
+    found = {str(path.relative_to(ROOT)): lines_of(path) for path in ROOT.rglob("*.py")}
+    long = {name: lines for name, lines in sorted(found.items()) if lines > MOST_LINES}
+    grown = {name: lines for name, lines in long.items() if lines > LONGER.get(name, MOST_LINES)}
+    assert grown == {}, "split it by what its parts are about; the list below is no place for it"
+    stale = {
+        name: long.get(name, 0)
+        for name, lines in LONGER.items()
+        if name not in long or long[name] < lines - _SLACK
+    }
+    assert stale == {}, "shorter than it was: write the new figure, or take it off the list"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('def f():\n    """Do.\n\n    Examples\n    --------\n    >>> f()\n    """\n', 3),
+        ('def f():\n    """Do."""\n    return 1\n', 3),
+        (
+            'def f():\n    """Do.\n\n    Examples\n    --------\n    >>> f()\n    1\n\n    Notes\n'
+            '    -----\n    No.\n    """\n    return 1\n',
+            7,
+        ),
+    ],
+)
+def test_examples_do_not_count(tmp_path: Path, text: str, lines: int) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert lines_of(path) == lines
