@@ -44,7 +44,7 @@ __getattr__ = names_from(
         "known_rows": "KnownRows NoRows",
         "latest_at": "LatestAt",
         "leave_codes": "LeaveCodes",
-        "merge": "Merge MergeInputs",
+        "merge": "Merge MergeInputs MergeRange TimePartition",
         "partition": "Partition",
         "pct_change": "PctChange",
         "positional": "Positional",

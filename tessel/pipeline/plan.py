@@ -231,7 +231,10 @@ class Stage:
     @cached
     def joins_buckets(self) -> bool:
         """Whether hash buckets may be one unit: keys stay whole, however many units there are."""
-        return self.input is Structure.HASH_BUCKETED and not self.clauses[0].restructures
+        first = self.clauses[0] if self.clauses else None
+        if first is None or self.input is not Structure.HASH_BUCKETED:
+            return False
+        return not (first.restructures or first.structure.apart)
 
     @cached
     def output(self) -> Structure:
@@ -302,6 +305,15 @@ class Plan:
     def bytes(self) -> int:
         """Estimated bytes to read for all inputs; asked for at each level of a nested plan."""
         return sum(each.bytes for each in self.inputs)
+
+    @property
+    def sources(self) -> tuple[SegmentIndex, ...]:
+        """The segments that are read of each symbol."""
+        return tuple(
+            itertools.chain.from_iterable(
+                each.sources if isinstance(each, Plan) else [each.index] for each in self.inputs
+            )
+        )
 
     @cached
     def clauses(self) -> tuple[Clause, ...]:

@@ -57,6 +57,10 @@ class ManifestSource(Protocol):
     """Where a view finds bytes and manifests: a repository."""
 
     @property
+    def id(self) -> str:
+        """The id of the store."""
+
+    @property
     def objects(self) -> ObjectStore:
         """The objects of the store."""
 
@@ -136,6 +140,11 @@ class SymbolView:
 
     def _index(self) -> SegmentIndex:
         return self._state.index(self._repository.manifest)
+
+    @property
+    def store_id(self) -> str:
+        """The id of the store that the symbol is in."""
+        return self._repository.id
 
     def source(self) -> SegmentSource:
         """Return what loads pieces of the symbol."""
