@@ -25,7 +25,12 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.index_column import check_index_type, index_integers, sorted_by
+from tessel.store.index_column import (
+    check_index_type,
+    checked_order,
+    index_integers,
+    sorted_by,
+)
 
 __all__ = ["Merge", "MergeInputs"]
 
@@ -241,7 +246,8 @@ class TimePartition(Clause):
         from tessel.clauses.alignment import brought_to
 
         assert self.schema.index is not None
-        table = brought_to(unit.table, self.schema.arrow, "merge")
+        aligned = brought_to(unit.table, self.schema.arrow, "merge")
+        (table,) = checked_order([aligned], self.schema.index)
         times = index_integers(table.column(self.schema.index), self.schema.index, 0)
         stops = [0, *np.searchsorted(times, self.cuts).tolist(), len(times)]
         pieces = [

@@ -299,14 +299,18 @@ class _DeadExecutors:
         """How many have ended, looked up once a second."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + 1
-            told = self._context._jsc.sc().statusStore().executorList(False)
-            dead = [told.apply(at) for at in range(told.size())]
-            reasons = [str(each.removeReason().get()) for each in dead if not each.isActive()]
-            ended = [each for each in reasons if not _WANTED_END.search(each)]
-            # Spark forgets the oldest of many.
-            self._count = max(self._count, len(ended))
-            self.last_end = ended[-1] if ended else ""
+            with contextlib.suppress(Exception):  # the session may be what failed, as the job tells
+                self._look()
         return self._count
+
+    def _look(self) -> None:
+        told = self._context._jsc.sc().statusStore().executorList(False)
+        dead = [told.apply(at) for at in range(told.size())]
+        reasons = [str(each.removeReason().get()) for each in dead if not each.isActive()]
+        ended = [each for each in reasons if not _WANTED_END.search(each)]
+        # Spark forgets the oldest of many.
+        self._count = max(self._count, len(ended))
+        self.last_end = ended[-1] if ended else ""
 
 
 def _executors(session: SparkSession) -> DriverLog | _DeadExecutors | None:
