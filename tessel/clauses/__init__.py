@@ -39,7 +39,7 @@ __getattr__ = names_from(
         "known_rows": "KnownRows NoRows",
         "latest_at": "LatestAt",
         "leave_codes": "LeaveCodes",
-        "merge": "Merge MergeInputs",
+        "merge": "Merge MergeInputs MergeRange TimePartition",
         "partition": "Partition",
         "positional": "Head Positional RowRange Tail",
         "capabilities": (

@@ -129,6 +129,8 @@ class ClauseInfo:
         or behind clauses that bind what they do to the unit.
     coded
         The columns that it takes as codes where they are text that is stored so.
+    apart
+        Whether each hash bucket is a unit by itself, where otherwise several small ones may be one.
     whole
         Whether a clause that has :class:`Consumes` is given whole units, and takes as a stream only
         the parts of one that is more than a query may hold.
@@ -147,6 +149,7 @@ class ClauseInfo:
     carries: Carry | None = None
     stored: frozenset[str] = frozenset()
     coded: frozenset[str] = frozenset()
+    apart: bool = False
     whole: bool = False
 
     @property

@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import LEAST_LIMIT, current
 
+if TYPE_CHECKING:
+    from tessel.store.manifest.index import SegmentIndex
 
 @checks_arguments
 @dataclass(frozen=True)
@@ -149,6 +151,11 @@ def clauses_from_json(data: object) -> tuple[Clause, ...]:
     return tuple(found)
 
 
+MOST_UNITS = 1 << 26
+"""Units of one symbol; so many again for each join of two large sides, which keeps the numbers of
+both."""
+
+
 @dataclass(frozen=True)
 class CombinedInput:
     """What the planner knows of one of several inputs.
@@ -161,11 +168,17 @@ class CombinedInput:
         Its columns after its own clauses.
     bytes
         Estimated bytes to read for it.
+    units
+        A number above those of all of its units.
+    sources
+        The segments that are read for it, of each symbol.
     """
 
     name: str
     schema: TableSchema
     bytes: int
+    units: int = MOST_UNITS
+    sources: tuple[SegmentIndex, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,8 @@ class Join(Combining):
             JoinPartition(shape, "left", buckets),
             JoinPartition(shape, "right", buckets),
         )
-        return Lowered((HashJoin(shape, buckets), ExpandJoined(shape)), ((left,), (right,)))
+        joined = HashJoin(shape, buckets, inputs[0].units)
+        return Lowered((joined, ExpandJoined(shape)), ((left,), (right,)))
 
     def _shape(self, schemas: Sequence[TableSchema]) -> JoinShape:
         left, right = schemas

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Literal
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+import numpy as np
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
     CombinedInput,
     Combining,
@@ -14,6 +17,7 @@ from tessel.clauses.combining import (
     SubQuery,
     common_schema,
 )
+from tessel.clauses.joining.strategy import bucket_count
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.units.streams import unit_of_table, units_of_tables
@@ -21,7 +25,12 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.index_column import check_index_type, index_integers, sorted_by
+from tessel.store.index_column import (
+    check_index_type,
+    checked_order,
+    index_integers,
+    sorted_by,
+)
 
 
 @register
@@ -104,7 +113,15 @@ class Merge(Combining):
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:
-        """Return what takes from all inputs in turn."""
+        """Return what takes from all inputs in turn, or, side by side elsewhere, ranges of times.
+
+        Rows that are not in the order of their index must pass one by one to be refused.
+        """
+        ordered = all(each.schema.index == combined.index for each in inputs)
+        cuts = () if limits.is_here or not ordered else _cuts(inputs, combined, limits)
+        if cuts:
+            merged = MergeRange(combined, len(cuts) + 1)
+            return Lowered((merged,), ((TimePartition(combined, cuts),),) * len(inputs))
         return Lowered((MergeInputs(combined, tuple(each.name for each in inputs)),))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -158,6 +175,134 @@ class Merge(Combining):
                 "merge: what is merged has no time index",
                 hint='name the column to order by: merge(…, on="column")',
             )
+
+
+def _cuts(
+    inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
+) -> tuple[int, ...]:
+    """Return times between ranges of about as many stored bytes; any are right."""
+    assert combined.index is not None
+    times, sizes = [], []
+    for source in itertools.chain.from_iterable(each.sources for each in inputs):
+        own, first = source.schema.index, source.slice_first_time
+        if (
+            first is not None
+            and own
+            and source.schema.type_of(own) == combined.type_of(combined.index)
+        ):
+            times.append(first)
+            sizes.append(np.bincount(source.slice_number, source.bytes, source.slices))
+    if not times:
+        return ()
+    firsts, nbytes = np.concatenate(times), np.concatenate(sizes)
+    order = np.argsort(firsts, kind="stable")
+    ends = np.cumsum(nbytes[order])
+    shares = np.linspace(0, ends[-1], bucket_count(inputs, limits) + 1)[1:-1]
+    found = np.unique(firsts[order][np.searchsorted(ends, shares)])
+    return tuple(found[found > firsts[order[0]]].tolist())
+
+
+@register
+@dataclass(frozen=True)
+class TimePartition(Clause):
+    """Split ordered rows of one of several symbols into ranges of times, in one schema.
+
+    Attributes
+    ----------
+    schema
+        The schema of the merge.
+    cuts
+        Where ranges begin but for the first, as integers in the unit of the index, ascending.
+    """
+
+    name: ClassVar[str] = "time_partition"
+    internal: ClassVar[bool] = True
+    schema: TableSchema
+    cuts: tuple[int, ...]
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, buckets of times out."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.HASH_BUCKETED,
+            adds=frozenset(self.schema.names),
+            uses_index=True,
+            keeps_order=False,
+            keeps_count=True,
+            index=IndexEffect.DROP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the common columns without their order."""
+        return TableSchema(self.schema.arrow)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Cut one unit; rows of one time stay together."""
+        from tessel.clauses.alignment import brought_to
+
+        assert self.schema.index is not None
+        aligned = brought_to(unit.table, self.schema.arrow, "merge")
+        (table,) = checked_order([aligned], self.schema.index)
+        times = index_integers(table.column(self.schema.index), self.schema.index, 0)
+        stops = [0, *np.searchsorted(times, self.cuts).tolist(), len(times)]
+        pieces = [
+            piece
+            for bucket, (start, stop) in enumerate(itertools.pairwise(stops))
+            if start < stop
+            for piece in unit.replace(table.slice(start, stop - start), bucket=bucket).pieces
+        ]
+        return unit.with_pieces(pieces, self.output_schema(unit.schema))
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}({len(self.cuts) + 1} ranges)"
+
+
+@register
+@dataclass(frozen=True)
+class MergeRange(Clause):
+    """Bring the rows of several symbols that are in one range of times into their order.
+
+    Attributes
+    ----------
+    schema
+        The schema of the result.
+    buckets
+        How many ranges there are.
+    """
+
+    name: ClassVar[str] = "merge_range"
+    internal: ClassVar[bool] = True
+    schema: TableSchema
+    buckets: int
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Buckets of times in, row slices out."""
+        return ClauseInfo(
+            Structure.HASH_BUCKETED,
+            Structure.ROW_SLICE,
+            adds=frozenset(self.schema.names),
+            keeps_order=False,
+            keeps_count=True,
+            index=IndexEffect.REPLACE,
+            apart=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the common columns, in the order of their index."""
+        return self.schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Order the rows; those of one time come symbol by symbol already."""
+        assert self.schema.index is not None
+        table = sorted_by(unit.table, self.schema.index)
+        return unit_of_table(unit.ordinal, 0, table, self.schema.index)
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}({', '.join(self.schema.names)})"
 
 
 @register

@@ -36,6 +36,7 @@ from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
     last_bucket_of_front,
+    structure_by_row_slice,
     structure_by_time_bucket,
 )
 from tessel.clauses.units.bound_unit import is_bound
@@ -248,7 +249,7 @@ class Resample(_Resampling):
         assert index.slice_last_time is not None
         first = bucketer.numbers(index.slice_first_time)
         last = bucketer.numbers(index.slice_last_time)
-        members = [np.flatnonzero(index.slice_number == s).tolist() for s in range(index.slices)]
+        members = structure_by_row_slice(index).units
         units = structure_by_time_bucket(first, last)
         return StructuredUnits(index, [[p for s in unit for p in members[s]] for unit in units])
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.ecs.piece import only_of_kind
@@ -45,6 +46,42 @@ class UnitFacts:
         return only_of_kind(self.components, kind)
 
 
+class UnitPositions(Sequence[list[int]]):
+    """The positions of the segments of each unit; a list of them is made when it is asked for.
+
+    Parameters
+    ----------
+    starts
+        Where each unit begins in ``positions``, and the last ends; int64, ``(units + 1,)``.
+    positions
+        The segments of all units by position in the index, unit by unit; int64.
+    """
+
+    def __init__(self, starts: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
+        self.starts = starts
+        self.positions = positions
+
+    @classmethod
+    def of(cls, units: Sequence[Sequence[int]]) -> UnitPositions:
+        """Return the same units as arrays."""
+        if isinstance(units, UnitPositions):
+            return units
+        counts = np.fromiter(map(len, units), np.int64, len(units))
+        starts = np.append(0, np.cumsum(counts))
+        chained = itertools.chain.from_iterable(units)
+        return cls(starts, np.fromiter(chained, np.int64, int(starts[-1])))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, unit: Any) -> Any:
+        """Return the positions of a unit, or those of each unit of a slice."""
+        if isinstance(unit, slice):
+            return [self[each] for each in range(len(self))[unit]]
+        unit = range(len(self))[unit]
+        return self.positions[self.starts[unit] : self.starts[unit + 1]].tolist()
+
+
 @dataclass(frozen=True)
 class StructuredUnits:
     """The first work units of a query.
@@ -59,7 +96,7 @@ class StructuredUnits:
     """
 
     index: SegmentIndex
-    units: list[list[int]]
+    units: Sequence[Sequence[int]]
 
 
 def facts_of_segments(index: SegmentIndex) -> list[UnitFacts]:
@@ -80,8 +117,7 @@ def facts_of_segments(index: SegmentIndex) -> list[UnitFacts]:
 def structure_by_row_slice(index: SegmentIndex) -> StructuredUnits:
     """Make one unit of all column slices of each row range, in row order."""
     bounds = np.flatnonzero(np.diff(index.slice_number, prepend=-1, append=-2))
-    units = [list(range(a, b)) for a, b in itertools.pairwise(bounds)]
-    return StructuredUnits(index, units)
+    return StructuredUnits(index, UnitPositions(bounds, np.arange(len(index))))
 
 
 def structure_all_as_one(index: SegmentIndex) -> StructuredUnits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Self
 
 from tessel.errors.root import TesselError
@@ -166,5 +167,16 @@ class StoreNotVisibleError(SparkError):
         return cls(
             f"{uri!r} is in the memory of this process, and no other process can open it",
             hint="keep the store in a directory or a cloud, and open it there",
+            uri=uri,
+        )
+
+    @classmethod
+    def from_here(cls, uri: str) -> Self:
+        """Make the error for a store that this process does not see, where another one does."""
+        return cls(
+            f"a process on {socket.gethostname()!r} that shares in the work finds no store at "
+            f"{uri!r}",
+            hint="put the store where every worker sees it under this path, or run the query "
+            'locally: executor="local"',
             uri=uri,
         )

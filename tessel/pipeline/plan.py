@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import itertools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
-from tessel.clauses.structures import structure_by_row_slice
+from tessel.clauses.structures import UnitPositions, structure_by_row_slice
 from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -49,35 +48,35 @@ class SourceUnits:
     """
 
     def __init__(
-        self, index: SegmentIndex, units: list[list[int]], absorbed: tuple[Clause, ...] = ()
+        self, index: SegmentIndex, units: Sequence[Sequence[int]], absorbed: tuple[Clause, ...] = ()
     ) -> None:
         self.index = index
-        self.units = units
+        self.units = UnitPositions.of(units)
         self.absorbed = absorbed
         self.bindings = Bindings(index.schema)
 
     @cached
     def fetches(self) -> dict[int, int]:
         """How many units fetch each segment, by position; one that is in no unit is not there."""
-        counts = collections.Counter(position for unit in self.units for position in unit)
-        return dict(sorted(counts.items()))
+        positions, counts = np.unique(self.positions, return_counts=True)
+        return dict(zip(positions.tolist(), counts.tolist(), strict=True))
 
     @cached
     def are_alone(self) -> bool:
         """Whether no segment is wanted by two units."""
-        return len(np.unique(self.positions)) == len(self.positions)
+        # As a rule they ascend, and nothing is sorted.
+        known = self.positions
+        return bool((known[1:] > known[:-1]).all()) or len(np.unique(known)) == len(known)
 
-    @cached
+    @property
     def starts(self) -> NDArray[np.int64]:
         """Where each unit begins in ``positions``, and the last ends; int64, ``(units + 1,)``."""
-        counts = np.fromiter(map(len, self.units), np.int64, len(self.units))
-        return np.append(0, np.cumsum(counts))
+        return self.units.starts
 
-    @cached
+    @property
     def positions(self) -> NDArray[np.int64]:
         """The segments of all units by position in the index, unit by unit; int64."""
-        chained = itertools.chain.from_iterable(self.units)
-        return np.fromiter(chained, np.int64, int(self.starts[-1]))
+        return self.units.positions
 
     @cached
     def rows(self) -> NDArray[np.int64]:
@@ -109,6 +108,16 @@ class SourceUnits:
         return SourceUnits(self.index, structure_by_row_slice(self.index).units, self.absorbed)
 
     @property
+    def cut_by_row_slice(self) -> SourceUnits:
+        """The same units, each cut into the row slices that it has."""
+        units = np.repeat(np.arange(len(self.units)), np.diff(self.starts))
+        cut = units * max(1, self.index.slices) + self.index.slice_number[self.positions]
+        _, first, of = np.unique(cut, return_index=True, return_inverse=True)
+        order = np.argsort(first[of], kind="stable")  # as the unit has them, slices whole
+        edges = np.flatnonzero(np.diff(first[of][order], prepend=-1, append=-2))
+        return SourceUnits(self.index, UnitPositions(edges, self.positions[order]), self.absorbed)
+
+    @property
     def _first(self) -> NDArray[np.int64]:
         return self.positions[self.starts[:-1]]
 
@@ -134,7 +143,7 @@ class SourcePlan:
         return self.read.index
 
     @property
-    def units(self) -> list[list[int]]:
+    def units(self) -> Sequence[list[int]]:
         """For each unit of the first stage the positions of its segments in the index."""
         return self.read.units
 
@@ -207,7 +216,10 @@ class Stage:
     @cached
     def joins_buckets(self) -> bool:
         """Whether hash buckets may be one unit: keys stay whole, however many units there are."""
-        return self.input is Structure.HASH_BUCKETED and not self.clauses[0].restructures
+        first = self.clauses[0] if self.clauses else None
+        if first is None or self.input is not Structure.HASH_BUCKETED:
+            return False
+        return not (first.restructures or first.structure.apart)
 
     @cached
     def output(self) -> Structure:
@@ -278,6 +290,15 @@ class Plan:
     def bytes(self) -> int:
         """Estimated bytes to read for all inputs; asked for at each level of a nested plan."""
         return sum(each.bytes for each in self.inputs)
+
+    @property
+    def sources(self) -> tuple[SegmentIndex, ...]:
+        """The segments that are read of each symbol."""
+        return tuple(
+            itertools.chain.from_iterable(
+                each.sources if isinstance(each, Plan) else [each.index] for each in self.inputs
+            )
+        )
 
     @cached
     def clauses(self) -> tuple[Clause, ...]:

@@ -25,6 +25,7 @@ from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
+from tessel.clauses.merge import MergeRange
 from tessel.clauses.partition import Partition
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
@@ -240,9 +241,8 @@ class Barriers:
     def _by_bucket(self, flow: TaskFlow, stage: Stage, before: Stage | None) -> FrameFlow:
         last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]
         # The planner made as many buckets as keep each in its bytes: each gets a task.
-        partitions = (
-            last.buckets if isinstance(last, Partition | HashJoin | HashAsof) else self._slots
-        )
+        made_by = Partition, HashJoin, HashAsof, MergeRange
+        partitions = last.buckets if isinstance(last, made_by) else self._slots
         frame = self._jobs.grouped(self._runner.frame(flow), partitions)
         made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
         return made.then(stage)

@@ -23,7 +23,7 @@ from tessel.display.documents import Table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
 from tessel.pipeline.executor import result_table, run_units, symbols_of
-from tessel.pipeline.plan import Plan, SourcePlan, SourceUnits, Stage, answered, plugins_of
+from tessel.pipeline.plan import Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.pipeline.stage import bound_stage, interleave_units
 from tessel.pipeline.staging import Staging
 from tessel.spark_exec.barriers import Barriers
@@ -300,12 +300,7 @@ class _Walk:
         into one unit as they are.
         """
         if len(source.units) > 1 or first.clauses[0].restructures:
-            slices = source.index.slice_number
-            units: dict[tuple[int, int], list[int]] = {}
-            for number, unit in enumerate(source.units):
-                for position in unit:
-                    units.setdefault((number, int(slices[position])), []).append(position)
-            source = SourcePlan(source.view, SourceUnits(source.index, list(units.values())))
+            source = SourcePlan(source.view, source.read.cut_by_row_slice)
         return self._narrow(source, None)
 
     def _narrow(self, source: SourcePlan, first: Stage | None) -> NarrowFlow:

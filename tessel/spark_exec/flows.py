@@ -98,6 +98,7 @@ class Track:
         view = self.source.view
         return {
             "address": address,
+            "store": view.store_id,
             "shown": f"{view.name!r} (version {view.version})",
             "schema": json.dumps(view.schema.to_json()),
             "column_ids": json.dumps(dict(view.column_ids)),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +25,7 @@ from tessel.errors import SparkError, TesselError
 from tessel.lazy import dataclass
 from tessel.spark_exec.driver import DriverLog
 from tessel.spark_exec.errors_wire import from_driver_exception
-from tessel.spark_exec.runtime import ignore_pandas_notice, log_of_executors
+from tessel.spark_exec.runtime import ignore_pandas_notice, is_own_session, log_of_executors
 from tessel.spark_exec.shipping import shipped
 from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
 from tessel.spark_exec.tasks import TaskFunction
@@ -52,6 +54,8 @@ _LOOK_SECONDS = 0.1
 _MOST_ENDED_EXECUTORS = 10
 """So many executors of a standalone cluster may end before a task does: what Spark's master allows,
 too, but its count begins again with each process that starts."""
+_WANTED_END = re.compile("killed by driver|decommission", re.IGNORECASE)
+"""Why executors end that nobody needs any more."""
 
 
 def slots_of_session(session: SparkSession) -> int:
@@ -282,6 +286,41 @@ class _Tag:
         return done, total
 
 
+class _DeadExecutors:
+    """Counts executors that end by themselves, as a session tells that somebody else started."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context: Any = context
+        self._next = 0.0
+        self._count, self.last_end = 0, ""
+
+    @property
+    def executors_ended(self) -> int:
+        """How many have ended, looked up once a second."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1
+            with contextlib.suppress(Exception):  # the session may be what failed, as the job tells
+                self._look()
+        return self._count
+
+    def _look(self) -> None:
+        told = self._context._jsc.sc().statusStore().executorList(False)
+        dead = [told.apply(at) for at in range(told.size())]
+        reasons = [str(each.removeReason().get()) for each in dead if not each.isActive()]
+        ended = [each for each in reasons if not _WANTED_END.search(each)]
+        # Spark forgets the oldest of many.
+        self._count = max(self._count, len(ended))
+        self.last_end = ended[-1] if ended else ""
+
+
+def _executors(session: SparkSession) -> DriverLog | _DeadExecutors | None:
+    """Return what counts executors that end, of a standalone cluster that Classic runs on."""
+    log, context = log_of_executors(session), _context(session)
+    if log is not None or context is None or is_own_session(session):
+        return log
+    return _DeadExecutors(context) if str(context.master).startswith("spark://") else None
+
+
 class _EndedExecutors:
     """Ends a job whose executors end again and again: a standalone master starts them without end.
 
@@ -293,7 +332,7 @@ class _EndedExecutors:
         Of the job.
     """
 
-    def __init__(self, log: DriverLog | None, tag: _Tag) -> None:
+    def __init__(self, log: DriverLog | _DeadExecutors | None, tag: _Tag) -> None:
         self._log = log
         self._tag = tag
         self._done = 0
@@ -328,7 +367,7 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     connection. So the main thread, the only one that signals reach, lets another one do the work,
     and so does a thread that has something to look at meanwhile.
     """
-    log = log_of_executors(session)
+    log = _executors(session)
     is_told = current_flag() is not None or telemetry.is_followed()
     looks = is_told or log is not None
     if threading.current_thread() is not threading.main_thread() and not looks:

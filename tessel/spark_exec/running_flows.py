@@ -195,6 +195,7 @@ class FlowRunner:
             elif len(units):
                 frames.append(self._jobs.sent_on(carries, stops, units, seqs, chain))
         table = pa.Table.from_batches([wire_batch(rows)])
+        rows.clear()  # of a million segments they are 20 MB
         frame = self._jobs.sent(table)
         for more in frames:
             frame = frame.unionAll(more)

@@ -40,6 +40,13 @@ def shipped(task: TaskFunction) -> TaskFunction:
             raise RuntimeError(f"tessel-worker-lacks {place}: {error}") from None
         if package_build() != build:
             raise RuntimeError(f"tessel-worker-differs {place}: {package_build()} {build}")
-        yield from pickle.loads(packed)(batches)
+        from tessel.errors import StoreNotFoundError, StoreNotVisibleError
+        from tessel.spark_exec.errors_wire import WorkerError
+
+        try:
+            task = pickle.loads(packed)
+        except StoreNotFoundError as error:  # that results are written to
+            raise WorkerError(StoreNotVisibleError.from_here(error.attributes["uri"])) from error
+        yield from task(batches)
 
     return run

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 from tessel.clauses.units.bound_unit import bound_unit
 from tessel.clauses.units.pieces import load_piece
 from tessel.ecs import ProcessingUnit
-from tessel.errors import StoreNotVisibleError, TesselError
+from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.source_loader import run_joined
@@ -37,6 +36,7 @@ from tessel.spark_exec.chains import (
 )
 from tessel.spark_exec.unit_columns import ToldUnit, read_told
 from tessel.spark_exec.wire import CARRY_ROWS, sequence
+from tessel.store.history.documents import open_store, reopened
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import SegmentSource
 from tessel.store.objects.open import open_address
@@ -108,16 +108,10 @@ def _run(
 
 
 @functools.lru_cache(maxsize=64)
-def _segments(address: str, schema: str, column_ids: str) -> SegmentSource:
+def _segments(address: str, store: str, schema: str, column_ids: str) -> SegmentSource:
     """Return the reader of a symbol; it survives tasks, and with it what was verified."""
     objects = open_address(json.loads(address))
-    if next(iter(objects.list(limit=1)), None) is None:
-        raise StoreNotVisibleError(
-            f"a Spark worker on {socket.gethostname()!r} finds no store at {objects.uri!r}",
-            hint="put the store where every worker sees it under this path, or run the query "
-            'locally: executor="local"',
-            uri=objects.uri,
-        )
+    reopened(objects.uri, store, lambda: open_store(objects, create=False, read_only=True))
     return SegmentSource(objects, _schema(schema), json.loads(column_ids))
 
 
@@ -130,7 +124,7 @@ def _read(track: Mapping[str, Any], described: ToldUnit, plugins: bytes) -> Proc
     """Read a unit and run the first stage of its symbol, which its errors name."""
     symbol, ordinal = described.places[0]
     try:
-        segments = _segments(track["address"], track["schema"], track["column_ids"])
+        segments = _segments(*map(track.__getitem__, ("address", "store", "schema", "column_ids")))
         schema = _schema(track["read_schema"])
         chain = (
             Chain((), (schema,))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.values import with_used_entries
 from tessel.errors import SparkError
 from tessel.lazy import dataclass
@@ -190,10 +191,8 @@ def wire_batch(rows: Iterable[WireRow]) -> pa.RecordBatch:
     """Return wire rows as a record batch of :data:`WIRE_SCHEMA`."""
     taken = list(rows)
     columns = [
-        pa.array([row.bucket for row in taken], pa.int32()),
-        pa.array([row.seq for row in taken], pa.int64()),
-        pa.array([row.rows for row in taken], pa.int64()),
-        pa.array([row.blob for row in taken], pa.binary()),
+        arrow_array([getattr(row, field.name) for row in taken], field.type)
+        for field in WIRE_SCHEMA
     ]
     return pa.record_batch(columns, schema=WIRE_SCHEMA)
 

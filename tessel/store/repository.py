@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tessel.errors import (
     InvalidInputError,
-    NotAStoreError,
     StoreNotVisibleError,
 )
 from tessel.errors.arguments import checks_arguments
 from tessel.store.bulk import Bulk
-from tessel.store.history.documents import open_store
+from tessel.store.history.documents import check_same, open_store
 from tessel.store.history.log import ATTACHED
 from tessel.store.history.refs import MAIN
 from tessel.store.manifest.packing.validation import fault_of, full_matches
@@ -572,10 +571,5 @@ def _opened(
         options=address["options"],
         manifests=manifests,
     )
-    if found.id != identity:
-        raise NotAStoreError(
-            f"{found.uri!r} holds another store than the one that was pickled",
-            hint="open the store by its URI",
-            uri=found.uri,
-        )
+    check_same(found.uri, found.id, identity)
     return found

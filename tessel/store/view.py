@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,8 @@ _MOST_SYMBOLS = 16
 """States of symbols of a repository of which the index, and random access, are kept ready."""
 
 _MOST_SEGMENTS = 1 << 16
-"""An index of more segments is made anew each time: it takes about a hundred bytes a segment."""
+"""An index of more segments is kept by its users alone: it takes about a hundred bytes a
+segment."""
 
 _indexes: WeakKeyDictionary[ManifestSource, LruCache[_StateKey, SegmentIndex]] = WeakKeyDictionary()
 _single_rows: WeakKeyDictionary[ManifestSource, LruCache[_StateKey, SingleRows]] = (
@@ -52,6 +53,10 @@ class _StateKey:
 
 class ManifestSource(Protocol):
     """Where a view finds bytes and manifests: a repository."""
+
+    @property
+    def id(self) -> str:
+        """The id of the store."""
 
     @property
     def objects(self) -> ObjectStore:
@@ -92,6 +97,7 @@ class SymbolView:
         self.column_ids: Mapping[str, int] = dict(state.column_ids)
         self._repository = repository
         self._state = state
+        self._large: ref[SegmentIndex] | None = None
 
     def __repr__(self) -> str:
         return f"<SymbolView {self.name!r} version {self.version}: {self.row_count} rows>"
@@ -122,12 +128,21 @@ class SymbolView:
     def index(self) -> SegmentIndex:
         """Return all segments, from the manifests; no segment is read."""
         if sum(entry.segments for entry in self._state.manifests) > _MOST_SEGMENTS:
-            return self._index()
+            index = None if self._large is None else self._large()
+            if index is None:
+                index = self._index()
+                self._large = ref(index)
+            return index
         cache = _indexes.setdefault(self._repository, LruCache(_MOST_SYMBOLS))
         return cache.get_or_make(self._key(), self._index)
 
     def _index(self) -> SegmentIndex:
         return self._state.index(self._repository.manifest)
+
+    @property
+    def store_id(self) -> str:
+        """The id of the store that the symbol is in."""
+        return self._repository.id
 
     def source(self) -> SegmentSource:
         """Return what loads pieces of the symbol."""

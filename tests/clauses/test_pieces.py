@@ -56,7 +56,7 @@ def test_one_segment_is_several_units(store: Any) -> None:
     source = _source(store.scan("one").plan(slots=4))
     index = source.index
     assert list(zip(index.slice_row_start, index.slice_row_end, strict=True)) == PIECES
-    assert source.units == [[0, 1], [2, 3]]
+    assert list(source.units) == [[0, 1], [2, 3]]
     assert [index.source(at).segment_row_start for at in (0, 2)] == [a for a, _ in PIECES]
 
 

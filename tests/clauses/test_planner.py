@@ -334,7 +334,7 @@ def test_the_walk_through(six: Store) -> None:
     query = Q.filter("a > 0").head(2)
     assert _text(six, query) == WALK
     plan = six.scan("x").then(*query.clauses).plan()
-    assert plan.inputs[0].units == [[0, 1], [2, 3], [4, 5]]  # type: ignore[union-attr]
+    assert list(plan.inputs[0].units) == [[0, 1], [2, 3], [4, 5]]  # type: ignore[union-attr]
     assert len(plan.stages) == 2
     pieces = [
         UnitFacts(row, 1, RowRange(2 * row, 2 * row + 2), ColRange(2 * column, 2 * column + 2))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tessel.errors import SparkError
 from tessel.spark_exec.driver import DriverLog
-from tessel.spark_exec.jobs import _EndedExecutors
+from tessel.spark_exec.jobs import _DeadExecutors, _EndedExecutors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LINE = "26/11/26 21:12:52 INFO StandaloneAppClient$ClientEndpoint: Executor {}\n"
 _ENDED = _LINE.format("updated: app-1/450 is now EXITED (Command exited with code 1)")
@@ -60,3 +63,59 @@ def test_a_job_ends_once_too_many_have_ended_before_a_task_did() -> None:
         watched.check()
     assert "folder of the application on a worker" in str(caught.value.hint)
     _EndedExecutors(None, tag).check()  # type: ignore[arg-type]
+
+
+class _Executor:
+    def __init__(self, reason: str | None) -> None:
+        self._reason = reason
+
+    def isActive(self) -> bool:  # as Spark calls it
+        return self._reason is None
+
+    def removeReason(self) -> _Executor:
+        return self
+
+    def get(self) -> str | None:
+        return self._reason
+
+
+class _Session:
+    """The way to the executors that the JVM of a session of somebody else's tells of."""
+
+    def __init__(self, *reasons: str | None) -> None:
+        self._jsc, self.executors = self, list(map(_Executor, reasons))
+
+    def sc(self) -> _Session:
+        return self
+
+    statusStore = sc  # noqa: N815
+
+    def executorList(self, active: bool) -> _Session:
+        return self
+
+    def size(self) -> int:
+        return len(self.executors)
+
+    def apply(self, at: int) -> _Executor:
+        return self.executors[at]
+
+
+def test_executors_of_a_session_of_somebody_else_are_counted() -> None:
+    session, tag = _Session(None, "Executor killed by driver.", "exited with code 134"), _Tag()
+    dead: Any = _DeadExecutors(session)  # type: ignore[arg-type]
+    watched: Any = _EndedExecutors(dead, tag)  # type: ignore[arg-type]
+    assert (dead.executors_ended, dead.last_end) == (1, "exited with code 134")
+    session.executors += [_Executor("exited with code 137")] * 10
+    watched.check()  # it looks once a second
+    dead._next = 0
+    with pytest.raises(SparkError, match=r"ended 10 times before a task did.*code 137"):
+        watched.check()
+
+
+@pytest.mark.spark
+def test_spark_tells_of_executors(spark: SparkSession) -> None:
+    dead = _DeadExecutors(spark.sparkContext)
+    assert dead.executors_ended == 0
+    told = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    assert [told.apply(at).isActive() for at in range(told.size())] == [True]
+    assert not told.apply(0).removeReason().isDefined()

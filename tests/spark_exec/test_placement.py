@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tessel import options
-from tessel.api import Store
+from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.ecs import ProcessingUnit
 from tessel.pipeline import Plan, Stage, interleave_units, run_stages, run_units
 from tessel.spark_exec import SparkExecutor, barriers, executor, placement
 from tessel.spark_exec.placement import placed_stages
+from tessel.testing.parity import assert_same
 from tests.spark_exec.queries import many_symbols
 
 if TYPE_CHECKING:
@@ -114,3 +116,16 @@ def test_what_runs_here_is_told(
     assert sorted(clause.name for placed in here for clause in placed.clauses) == sorted(ran)
     shown = str(explained).partition("on Spark")[2]
     assert ("│ driver " in shown) is bool(here)
+
+
+def test_what_stands_behind_a_merge_runs_in_tasks(tmp_path: Path, spark: SparkSession) -> None:
+    own = open_store(str(tmp_path))
+    with options(segment_rows=100, fsync=False):
+        own.write("x", {"t": list(range(0, 1_000, 2)), "v": list(range(500))}, index="t")
+        own.write("y", {"t": [5] * 300 + [999], "w": list(range(301))}, index="t")
+    merged = own.scan("x").merge(own.scan("y")).filter("t % 5 = 0")
+    in_tasks = SparkExecutor(spark)
+    told = str(merged.explain(executor=in_tasks))
+    assert "merge_range" in told
+    assert "driver" not in told.partition("on Spark")[2]
+    assert_same(merged.collect().to_arrow(), merged.collect(executor=in_tasks).to_arrow())

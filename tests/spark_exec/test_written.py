@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, note, settings
@@ -153,3 +153,19 @@ def test_a_store_that_workers_cannot_open_is_told_before_any_job(
 ) -> None:
     with pytest.raises(StoreNotVisibleError):
         open_store("memory://").write("y", store.scan("a"), executor=executor)
+
+
+def test_a_store_that_workers_do_not_see_is_told_as_that(
+    store: Store, executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = open_store(str(tmp_path / "here"))
+    walked = SparkExecutor._walked
+
+    def moved(*arguments: Any) -> Any:
+        (tmp_path / "here").rename(tmp_path / "there")
+        return walked(*arguments)
+
+    monkeypatch.setattr(SparkExecutor, "_walked", moved)
+    with pytest.raises(StoreNotVisibleError, match="finds no store at") as caught:
+        target.write("y", store.scan("a"), executor=executor)
+    assert caught.value.attributes["uri"] == target.uri

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.combining import MOST_UNITS
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
@@ -31,15 +32,14 @@ from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep
 from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
-from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import order_of_codes
 from tessel.lazy import dataclass
 
-_RIGHT_UNITS = 1 << 30
-"""Buckets from here on are units of the right; those below are units of the left."""
+_MOST_BUCKETS = 1 << 31
+"""The number of a bucket has 31 bits."""
 
 
 @register
@@ -118,12 +118,15 @@ class HashJoin(BucketStep):
     ----------
     buckets
         How many buckets both sides were split into.
+    right_units
+        Buckets that come out are units of the left below this number, from it on of the right.
     """
 
     name: ClassVar[str] = "hash_join"
     internal: ClassVar[bool] = True
     shape: JoinShape
     buckets: int
+    right_units: int = MOST_UNITS
 
     @property
     def structure(self) -> ClauseInfo:
@@ -137,11 +140,11 @@ class HashJoin(BucketStep):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join the pieces of the left with those of the right."""
-        return _Bucket(self.shape, unit).made()
+        return _Bucket(self, unit).made()
 
     def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
         """Return what gives the rows for some units of the left at a time."""
-        bucket = _Bucket(self.shape, unit)
+        bucket = _Bucket(self, unit)
         return [
             (_PartOfBucket(self, bucket, start, stop), size)
             for start, stop, size in bucket.cuts(part_bytes())
@@ -166,8 +169,9 @@ class _PartOfBucket(BoundStep):
 class _Bucket:
     """One bucket of both sides, whose rows that go together are found and not put together yet."""
 
-    def __init__(self, shape: JoinShape, unit: ProcessingUnit) -> None:
-        self._shape = shape
+    def __init__(self, step: HashJoin, unit: ProcessingUnit) -> None:
+        self._shape = shape = step.shape
+        self._right_units = right_units = step.right_units
         self._unit = unit
         self._left = rows_of_side(unit, 0, shape.left)
         self._right = rows_of_side(unit, 1, shape.right)
@@ -180,8 +184,8 @@ class _Bucket:
         alone = self._unmatched(codes) if shape.keeps_right else rows[:0]
         self._alone = alone
         self._stretches = [
-            *_stretches(numpy_array(self._left.column(POSITION))[rows], 0),
-            *_stretches(numpy_array(self._right.column(POSITION))[alone], _RIGHT_UNITS),
+            *_stretches(numpy_array(self._left.column(POSITION))[rows], 0, right_units),
+            *_stretches(numpy_array(self._right.column(POSITION))[alone], right_units),
         ]
         # Of each stretch of the left the keys of its rows that many rows of the right have.
         self._sizes = np.append(np.diff(self._table.starts), 0)  # code −1 finds the last: no row
@@ -205,7 +209,7 @@ class _Bucket:
         pieces: list[Piece] = []
         stretches = zip(self._stretches[start:stop], self._keys[start:stop], strict=True)
         for stretch, keys in stretches:
-            alone = stretch.unit >= _RIGHT_UNITS
+            alone = stretch.unit >= self._right_units
             table = self._joined_alone(stretch) if alone else self._joined(stretch, keys)
             pieces += self._unit.replace(table, bucket=stretch.unit).pieces
         return self._unit.with_pieces(pieces, pairing_schema(self._shape))
@@ -218,7 +222,7 @@ class _Bucket:
         return np.flatnonzero(~used[self._table.codes])
 
     def _many(self, stretch: _Stretch) -> np.ndarray:
-        if stretch.unit >= _RIGHT_UNITS:
+        if stretch.unit >= self._right_units:
             return np.zeros(0, np.int64)
         codes = self._codes[stretch.start : stretch.stop]
         return different(codes[self._sizes[codes] > 1])
@@ -263,11 +267,14 @@ class _Stretch:
     stop: int
 
 
-def _stretches(places: np.ndarray, first_unit: int) -> Iterator[_Stretch]:
+def _stretches(
+    places: np.ndarray, first_unit: int, stop_unit: int = _MOST_BUCKETS
+) -> Iterator[_Stretch]:
     """Cut rows in plan order, given their positions, where the units that they came from change."""
     units = places >> 32
-    if len(units) and int(units[-1]) >= _RIGHT_UNITS:
-        raise ExecutionError(f"a join of more than {_RIGHT_UNITS:,} units of one symbol")
+    if len(units) and first_unit + int(units[-1]) >= stop_unit:
+        most = stop_unit - first_unit
+        raise ExecutionError(f"a join of more than {most:,} units of one symbol")
     starts = np.flatnonzero(np.diff(units, prepend=-1))
     for start, stop in itertools.pairwise([*starts.tolist(), len(units)]):
         yield _Stretch(int(units[start]) + first_unit, start, stop)
@@ -313,15 +320,12 @@ class ExpandJoined(JoinStep):
             Structure.HASH_BUCKETED,
             keeps_order=False,
             index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
+            apart=True,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join, with the left's index where it stays."""
         return self.shape.schema
-
-    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
-        """Group parts by the unit that they belong to; see :meth:`OrderJoined.restructure`."""
-        return structure_by_bucket(units)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Make all rows."""
@@ -370,19 +374,12 @@ class OrderJoined(Clause):
             keeps_order=False,
             keeps_count=True,
             index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
+            apart=True,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join, with the left's index where it stays."""
         return self.schema
-
-    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
-        """Group parts by the unit that they belong to.
-
-        It is what any clause over buckets gets. That it is said here makes an executor number the
-        units that come out one by one, where the numbers of units that rows came from have gaps.
-        """
-        return structure_by_bucket(units)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order by position; the rows of one position are of one bucket, in order already."""

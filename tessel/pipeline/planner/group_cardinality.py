@@ -20,8 +20,10 @@ from tessel.clauses.base import Clause
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.positional import Head
 from tessel.clauses.select import Select
+from tessel.clauses.structures import structure_by_row_slice
 from tessel.clauses.values import is_temporal
-from tessel.pipeline.plan import Plan, Question
+from tessel.pipeline.packing import small_runs
+from tessel.pipeline.plan import Plan, Question, SourceUnits
 from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
 from tessel.store.encodings.values import expected_distinct
@@ -69,7 +71,7 @@ def cardinality_hint(
         known[keys] = False
     if keys in known:
         return known[keys], None
-    unit_rows = int((draft.index.slice_row_end - draft.index.slice_row_start).max())
+    unit_rows = _unit_rows(draft.index, draft.live_bytes)
 
     def revise(answer: pa.Table) -> Plan:
         is_high = False
@@ -82,6 +84,14 @@ def cardinality_hint(
 
     first = sample((Select(keys), Head(_SAMPLED_ROWS)))
     return False, Question(first, revise, 0, "how many groups there are")
+
+
+def _unit_rows(index: SegmentIndex, live_bytes: int | None) -> int:
+    """Return the rows of the largest unit, where small neighbours are read as one."""
+    read = SourceUnits(index, structure_by_row_slice(index).units)
+    ends = np.append(0, np.cumsum(read.rows))
+    runs = np.arange(len(ends)) if live_bytes is None else small_runs(read, live_bytes)
+    return int(np.diff(ends[runs]).max())
 
 
 def _stored_keys(draft: Draft) -> tuple[str, ...]:

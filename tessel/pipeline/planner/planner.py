@@ -9,7 +9,14 @@ from typing import cast
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
+from tessel.clauses.combining import (
+    MOST_UNITS,
+    CombinedInput,
+    Combining,
+    PlanLimits,
+    SubQuery,
+    check_count,
+)
 from tessel.clauses.filter import Filter
 from tessel.clauses.positional import Positional
 from tessel.errors import TesselError
@@ -242,6 +249,7 @@ class _Planner:
 
     def _combined(self, query: SubQuery, at: int) -> Plan:
         """Plan the last clause over several symbols; what stands before it is its first input."""
+        from tessel.clauses.joining.hashed import HashJoin
         from tessel.pipeline.planner.plan_join import PlannedJoin
         from tessel.pipeline.planner.text_codes import codes_taken, with_key_codes
 
@@ -271,8 +279,16 @@ class _Planner:
         )
 
         def found(plans: Sequence[Plan]) -> list[CombinedInput]:
-            of_parts = zip(parts, plans, strict=True)
-            return [CombinedInput(part.symbol, plan.schema, plan.bytes) for part, plan in of_parts]
+            return [
+                CombinedInput(
+                    part.symbol,
+                    plan.schema,
+                    plan.bytes,
+                    MOST_UNITS * (1 + sum(type(each) is HashJoin for each in plan.clauses)),
+                    plan.sources,
+                )
+                for part, plan in zip(parts, plans, strict=True)
+            ]
 
         def over(plans: Sequence[Plan], question: Question | None = None) -> Plan:
             """Return the plan on inputs that are planned."""

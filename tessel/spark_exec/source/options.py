@@ -17,6 +17,7 @@ from tessel.clauses.builder import QueryBuilder
 from tessel.errors import NameNotFoundError, OptionError, StoreNotVisibleError
 from tessel.errors.names import suggestion
 from tessel.lazy import dataclass
+from tessel.store.history.documents import reopened
 from tessel.store.history.refs import MAIN
 from tessel.store.objects.cloud_place import CloudOptions
 from tessel.store.operations.finalize import Mode
@@ -98,6 +99,10 @@ class StorePlace:
             branch=self.branch,
             options=dict(self.cloud) or None,
         )
+
+    def reopened(self, identity: str, *, read_only: bool) -> Repository:
+        """Return the store of an id in another process than the one that opened it first."""
+        return reopened(self.uri, identity, lambda: self.opened(read_only=read_only))
 
 
 @dataclass(frozen=True)

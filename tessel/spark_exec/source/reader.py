@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from tessel.clauses.base import Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves
 from tessel.clauses.combining import SubQuery
-from tessel.errors import NotAStoreError, SchemaMismatchError
+from tessel.errors import SchemaMismatchError
 from tessel.lazy import dataclass
 from tessel.options import options as process_options
 from tessel.pipeline.executor import LocalExecutor
@@ -207,11 +207,4 @@ def _catalog(repository: Repository, asked: ReadOptions, pin: Pin | None) -> Pin
 
 def _reopened(asked: ReadOptions, pin: Pin) -> Repository:
     check_same_package(pin.build)
-    repository = asked.place.opened(read_only=True)
-    if repository.id != pin.store:
-        raise NotAStoreError(
-            f"{repository.uri!r} holds another store here than where the query was planned",
-            hint="put the store where the driver and every worker see it under one path",
-            uri=repository.uri,
-        )
-    return repository
+    return asked.place.reopened(pin.store, read_only=True)

@@ -32,7 +32,6 @@ from pyspark.sql.types import StructType
 
 from tessel.errors import (
     IndexColumnError,
-    NotAStoreError,
     SchemaMismatchError,
     UnsortedIndexError,
 )
@@ -174,14 +173,7 @@ class StagingWriter:
 
     def _opened(self) -> Repository:
         check_same_package(self._build)
-        repository = self.asked.place.opened(read_only=False)
-        if repository.id != self._store:
-            raise NotAStoreError(
-                f"{repository.uri!r} holds another store here than where the write was planned",
-                hint="put the store where the driver and every worker see it under one path",
-                uri=repository.uri,
-            )
-        return repository
+        return self.asked.place.reopened(self._store, read_only=False)
 
 
 class SymbolWriter(StagingWriter, DataSourceArrowWriter):

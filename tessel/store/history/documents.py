@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from tessel.errors import (
     NotAStoreError,
     NotFoundError,
     StoreNotFoundError,
+    StoreNotVisibleError,
 )
 from tessel.lazy import dataclass
 from tessel.store.names import STORE, new_id
@@ -74,6 +75,54 @@ def unseal(data: pa.Buffer, name: str) -> Fields:
     except (ValueError, RecursionError) as error:
         raise CorruptStoreError(f"{name} is damaged: {error}", object=name) from error
     return Fields(document, name)
+
+
+class Identified(Protocol):
+    """Something that is of one store."""
+
+    @property
+    def id(self) -> str:
+        """The id of the store."""
+
+
+Opened = TypeVar("Opened", bound=Identified)
+
+
+def reopened(uri: str, identity: str, opened: Callable[[], Opened]) -> Opened:
+    """Return a store that another process has opened before; it is the same one, or an error.
+
+    Parameters
+    ----------
+    uri
+        Where it is.
+    identity
+        Its id.
+    opened
+        Opens what is there in this process.
+
+    Raises
+    ------
+    StoreNotVisibleError
+        Where there is no store.
+    NotAStoreError
+        Where there is another one.
+    """
+    try:
+        found = opened()
+    except StoreNotFoundError as error:
+        raise StoreNotVisibleError.from_here(uri) from error
+    check_same(uri, found.id, identity)
+    return found
+
+
+def check_same(uri: str, found: str, identity: str) -> None:
+    """Raise ``NotAStoreError`` where a store has another id than it had elsewhere."""
+    if found != identity:
+        raise NotAStoreError(
+            f"{uri!r} holds another store here than in the process that opened it first",
+            hint="put the store where the driver and every worker see it under one path",
+            uri=uri,
+        )
 
 
 def fetch(objects: ObjectStore, reference: Reference, *, offset: int = 0) -> Fields:

@@ -73,8 +73,9 @@ class SegmentIndex:
         self.drops: tuple[Drop, ...] = ()
         self._table = table
         self._full_schema = schema
-        self._segments: Integers = np.arange(len(table))
-        self._slices: Integers = np.arange(table.slices)
+        # Of all, nothing is copied: a million numbers are 8 MB.
+        self._segments: Integers | slice = slice(None)
+        self._slices: Integers | slice = slice(None)
         self.slice_row_start = table.slice_start
         """First row of each row slice, counted in the symbol."""
         self.slice_row_end = table.slice_end
@@ -99,7 +100,7 @@ class SegmentIndex:
         table = SegmentTable.from_extents(symbol, extents, indexed=indexed, rows=rows)
         index = cls(table, schema, column_ids)
         # Without the segments that hold dropped columns only.
-        holds = _held(table, index._ids(schema), index._segments, table.slice_of, table.slices)
+        holds = _held(table, index._ids(schema), index.position, table.slice_of, table.slices)
         if holds.all():
             return index
         return index._derive(_segments=np.flatnonzero(holds), slice_number=table.slice_of[holds])
@@ -107,7 +108,7 @@ class SegmentIndex:
     # --- looking ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._segments)
+        return len(self.slice_number)
 
     def __repr__(self) -> str:
         return (
@@ -118,7 +119,7 @@ class SegmentIndex:
     @property
     def slices(self) -> int:
         """How many row slices there are."""
-        return len(self._slices)
+        return len(self.slice_row_start)
 
     @cached
     def row_count(self) -> int:
@@ -128,35 +129,53 @@ class SegmentIndex:
     @property
     def position(self) -> Integers:
         """The place of each segment among all segments of the symbol, in manifest order."""
-        return self._segments
+        return np.arange(len(self._table))[self._segments]
+
+    def place(self, positions: Any) -> Any:
+        """Return the place of one segment, or several, as ``position`` has it of all."""
+        return positions if isinstance(self._segments, slice) else self._segments[positions]
+
+    @property
+    def _kept_slices(self) -> Integers:
+        """The place of each row slice among all of the symbol."""
+        return np.arange(self._table.slices)[self._slices]
 
     @cached
     def row_start(self) -> Integers:
         """First row of each segment that is wanted, counted in the symbol."""
-        return self.slice_row_start[self.slice_number]
+        return self._of_segments(self.slice_row_start)
 
     @cached
     def row_end(self) -> Integers:
         """End (exclusive) of the rows wanted of each segment, counted in the symbol."""
-        return self.slice_row_end[self.slice_number]
+        return self._of_segments(self.slice_row_end)
 
     @cached
     def segment_row_start(self) -> Integers:
         """Row inside each segment at which the wanted rows begin."""
-        whole = self._table.slice_start[self._table.slice_of[self._segments]]
-        return self._table.row_offset[self._segments] + self.row_start - whole
+        return self.places(slice(None))[0]
 
     @cached
     def column_start(self) -> Integers:
         """First column of each segment, as a position in the stored order of the whole symbol."""
-        ids = self._ids(self._full_schema)
-        return np.searchsorted(ids, self._table.column_from[self._segments]).astype(np.int64)
+        return self.places(slice(None))[1]
 
     @cached
     def column_end(self) -> Integers:
         """End (exclusive) of the columns of each segment, as for ``column_start``."""
+        return self.places(slice(None))[2]
+
+    def places(self, positions: Integers | slice) -> tuple[Integers, Integers, Integers]:
+        """Return of some segments the first row inside, the first column, and the columns' end."""
+        table = self._table
+        at = self.place(positions)
+        whole = table.slice_start[table.slice_of[at]]
+        first = table.row_offset[at] + self.row_start[positions] - whole
         ids = self._ids(self._full_schema)
-        return np.searchsorted(ids, self._table.column_to[self._segments]).astype(np.int64)
+        low, high = (
+            np.searchsorted(ids, each[at]) for each in (table.column_from, table.column_to)
+        )
+        return first, low.astype(np.int64), high.astype(np.int64)
 
     @property
     def slice_first_time(self) -> Integers | None:
@@ -174,13 +193,13 @@ class SegmentIndex:
     def first_time(self) -> Integers | None:
         """A bound below the index of each segment, in its own unit; None without an index."""
         times = self.slice_first_time
-        return None if times is None else times[self.slice_number]
+        return None if times is None else self._of_segments(times)
 
     @cached
     def last_time(self) -> Integers | None:
         """A bound above the index of each segment, in its own unit; None without an index."""
         times = self.slice_last_time
-        return None if times is None else times[self.slice_number]
+        return None if times is None else self._of_segments(times)
 
     @cached
     def slice_is_whole(self) -> Flags:
@@ -217,7 +236,7 @@ class SegmentIndex:
 
     def source(self, position: int) -> PieceSource:
         """Return where the segment at ``position`` of this index (0-based) is found."""
-        if not 0 <= position < len(self._segments):
+        if not 0 <= position < len(self):
             raise InvalidInputError(
                 f"no segment {position} in an index of {len(self)} segments", position=position
             )
@@ -278,9 +297,9 @@ class SegmentIndex:
         schema = self.schema.select([name for name in self.schema.names if name in wanted])
         ids = self._ids(schema)
         number = self.slice_number
-        holds = _held(self._table, ids, self._segments, number, self.slices)
+        holds = _held(self._table, ids, self.position, number, self.slices)
         kept = self._derive(
-            schema=schema, _segments=self._segments[holds], slice_number=number[holds]
+            schema=schema, _segments=self.position[holds], slice_number=number[holds]
         )
         return self._dropping(kept, clause, reason)
 
@@ -307,8 +326,8 @@ class SegmentIndex:
         part = np.repeat(np.arange(len(parent)), held)
         at = np.arange(len(part)) + np.repeat(first - (np.cumsum(held) - held), held)
         return self._derive(
-            _segments=self._segments[at],
-            _slices=self._slices[parent],
+            _segments=self.position[at],
+            _slices=self._kept_slices[parent],
             slice_row_start=np.maximum(low, self.slice_row_start[parent]),
             slice_row_end=np.minimum(low + rows, self.slice_row_end[parent]),
             slice_number=part,
@@ -324,9 +343,9 @@ class SegmentIndex:
     ) -> SegmentIndex:
         kept = mask[self.slice_number]
         made = self._derive(
-            _segments=self._segments[kept],
+            _segments=self.position[kept],
             slice_number=(np.cumsum(mask, dtype=np.int64) - 1)[self.slice_number[kept]],
-            _slices=self._slices[mask],
+            _slices=self._kept_slices[mask],
             slice_row_start=starts,
             slice_row_end=ends,
         )
@@ -352,6 +371,10 @@ class SegmentIndex:
         return made
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _of_segments(self, values: Integers) -> Integers:
+        """Return values of row slices for the segments; the same where each has one."""
+        return values if self.slices == len(self) else values[self.slice_number]
 
     def _ids(self, schema: TableSchema) -> Integers:
         return np.array(sorted(self.column_ids[name] for name in schema.names), dtype=np.int64)

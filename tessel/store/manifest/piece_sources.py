@@ -54,23 +54,23 @@ class PieceSources:
 
     def columns(self, index: SegmentIndex, positions: Integers) -> pa.Array:
         """Return where segments at some positions of the index are found, as ``PIECES``."""
-        table, at = self._table, index.position[positions]
+        table, at = self._table, index.place(positions)
         times = [
             pa.nulls(len(at), pa.int64()) if bound is None else arrow_array(bound[positions])
             for bound in (index.first_time, index.last_time)
         ]
         stored = [table.offset, table.length, table.checksum, table.metadata_start]
-        wanted = [index.row_start, index.row_end, index.segment_row_start]
-        wanted += [index.column_start, index.column_end]
+        wanted = [each[positions] for each in (index.row_start, index.row_end)]
+        wanted += index.places(positions)
         numbers, firsts = self._shapes(index, positions)
         shapes = [
-            json.dumps([piece.columns, piece.column_ids, piece.absent], separators=(",", ":"))
-            for piece in (self._source(index, int(positions[first])) for first in firsts)
+            json.dumps(self._shape(index, int(positions[first])), separators=(",", ":"))
+            for first in firsts
         ]
         columns = [
             table.object.take(arrow_array(at)).cast(pa.binary(16)),
             *(arrow_array(each[at]) for each in stored),
-            *(arrow_array(each[positions]) for each in wanted),
+            *map(arrow_array, wanted),
             *times,
             pa.DictionaryArray.from_arrays(numbers, arrow_array(shapes, pa.string())),
         ]
@@ -82,7 +82,7 @@ class PieceSources:
         The columns of a piece follow from the column range of its segment, and, for the first piece
         of its rows, from those of all segments of the rows.
         """
-        table, at, numbers = self._table, index.position[positions], index.slice_number
+        table, at, numbers = self._table, index.place(positions), index.slice_number
         own, own_of = np.unique(table.slice_of[at], return_inverse=True)
         first, stop = np.searchsorted(table.slice_of, [own, own + 1])
         kinds = np.zeros(len(own), np.int64)  # of rows: the ranges of their segments so far
@@ -100,10 +100,8 @@ class PieceSources:
         return _numbered(table.column_from[at], table.column_to[at]) + 1
 
     def _source(self, index: SegmentIndex, position: int) -> PieceSource:
-        table = self._table
-        at = int(index.position[position])
-        low, high = int(table.column_from[at]), int(table.column_to[at])
-        names = [name for name in index.schema.names if low <= index.column_ids[name] < high]
+        table, at = self._table, int(index.place(position))
+        columns, column_ids, absent = self._shape(index, position)
         first, last = index.first_time, index.last_time
         times = None
         if first is not None and last is not None:
@@ -119,19 +117,29 @@ class PieceSources:
             row_start=int(index.row_start[position]),
             row_stop=int(index.row_end[position]),
             segment_row_start=int(index.segment_row_start[position]),
-            columns=tuple(names),
-            column_ids=tuple(index.column_ids[name] for name in names),
-            absent=self._absent(index, position),
+            columns=columns,
+            column_ids=column_ids,
+            absent=absent,
             col_range=ColRange(int(index.column_start[position]), int(index.column_end[position])),
             time_range=times,
         )
+
+    def _shape(
+        self, index: SegmentIndex, position: int
+    ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+        """Return the columns of a piece, their ids, and the columns that it says are absent."""
+        at = index.place(position)
+        low, high = int(self._table.column_from[at]), int(self._table.column_to[at])
+        names = [name for name in index.schema.names if low <= index.column_ids[name] < high]
+        ids = tuple(index.column_ids[name] for name in names)
+        return tuple(names), ids, self._absent(index, position)
 
     def _absent(self, index: SegmentIndex, position: int) -> tuple[str, ...]:
         """Name the columns that no segment of the rows holds, for the first segment of them."""
         table = self._table
         if position > 0 and index.slice_number[position - 1] == index.slice_number[position]:
             return ()
-        whole = int(table.slice_of[index.position[position]])
+        whole = int(table.slice_of[index.place(position)])
         low, high = np.searchsorted(table.slice_of, [whole, whole + 1])
         ranges = np.stack([table.column_from[low:high], table.column_to[low:high]])
         pattern = ranges.tobytes()

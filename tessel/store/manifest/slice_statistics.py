@@ -24,7 +24,7 @@ class SliceStatistics:
         table: SegmentTable,
         schema: TableSchema,
         column_ids: Mapping[str, int],
-        slices: Integers,
+        slices: Integers | slice,
         rows: Integers,
         whole: Flags,
     ) -> None:
@@ -54,11 +54,14 @@ class SliceStatistics:
         if name not in self._facts:
             bounds = bounds_type(self._schema.type_of(name))
             whole = self._table.statistics(self._column_ids[name], bounds)
-            at = arrow_array(self._slices)
+            minimum, maximum = whole.minimum, whole.maximum
+            if not isinstance(self._slices, slice):
+                at = arrow_array(self._slices)
+                minimum, maximum = minimum.take(at), maximum.take(at)
             self._facts[name] = dataclasses.replace(
                 whole,
-                minimum=whole.minimum.take(at),
-                maximum=whole.maximum.take(at),
+                minimum=minimum,
+                maximum=maximum,
                 minimum_exact=whole.minimum_exact[self._slices] & self._whole,
                 maximum_exact=whole.maximum_exact[self._slices] & self._whole,
                 missing=np.minimum(whole.missing[self._slices], self._rows),

@@ -140,13 +140,16 @@ class SegmentTable:
         table = source.table
         if len(segments) != table.num_rows or (np.diff(segments) != 1).any():
             table = table.take(arrow_array(segments))
-        skipped = (starts - source.slice_start[slices])[slice_of]
+        skipped = starts - source.slice_start[slices]
+        row_offset = _integers(table, "row_offset")
+        if skipped.any():
+            row_offset = row_offset + skipped[slice_of]
         lows, highs = source.times(slices) if indexed else (None, None)
         return cls(
             symbol=symbol,
             manifests=tuple(zip(manifests, source.manifest_segment.tolist(), strict=True)),
             origin=segments,
-            row_offset=_integers(table, "row_offset") + skipped,
+            row_offset=row_offset,
             column_from=_integers(table, "column_from"),
             column_to=_integers(table, "column_to"),
             offset=_integers(table, "offset"),
@@ -343,7 +346,12 @@ class _Source:
     @classmethod
     def of(cls, symbol: int, manifests: Sequence[Manifest]) -> _Source:
         parts = [manifest.segments_of(symbol) for manifest in manifests]
-        table = pa.concat_tables([empty_table(SEGMENTS_SCHEMA), *parts]).combine_chunks()
+        # One alone stays where it lies: a million segments are 100 MB.
+        table = (
+            parts[0]
+            if len(parts) == 1
+            else pa.concat_tables([empty_table(SEGMENTS_SCHEMA), *parts]).combine_chunks()
+        )
         counts = np.array([part.num_rows for part in parts], dtype=np.int64)
         firsts = np.cumsum(counts) - counts
         row_count = _integers(table, "row_count")
@@ -379,9 +387,11 @@ class _Source:
         rows were taken out of the middle of a slice, what is left of it is told apart.
         """
         bounds = []
-        first = arrow_array(self.slice_first_segment[slices])
+        first = self.slice_first_segment[slices]
         # Only those: rows that a transaction wrote and then replaced may have had no index.
-        table = self.table.select(_TIME_COLUMNS).take(first)
+        table = self.table.select(_TIME_COLUMNS)
+        if len(first) != len(table) or (np.diff(first, prepend=-1) != 1).any():
+            table = table.take(arrow_array(first))
         for name in _TIME_COLUMNS:
             if table.column(name).null_count:
                 raise CorruptStoreError(
@@ -390,8 +400,10 @@ class _Source:
                     symbol=self.symbol,
                 )
             bounds.append(_integers(table, name))
-        low = np.maximum.accumulate(bounds[0])
-        high = np.minimum.accumulate(bounds[1][::-1])[::-1]
+        low, high = bounds
+        if (low[1:] < low[:-1]).any() or (high[1:] < high[:-1]).any():
+            low = np.maximum.accumulate(low)
+            high = np.minimum.accumulate(high[::-1])[::-1]
         return low, high
 
 
