@@ -490,9 +490,13 @@ class LazyTable(Verbs):
         """Run the query; return its plan, what was taken of its result, and the run's events."""
         recording = Recording()
         # The environment is asked for options once, and not by each step of a query.
-        with options(), self._planned(executor) as plan, recording.recording():
-            with operation("query", self.symbol, recording):
-                return plan, take(executor.run(plan), plan.schema), recording
+        with (
+            options(),
+            self._planned(executor) as plan,
+            recording.recording(),
+            operation("query", self.symbol, recording),
+        ):
+            return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:
         for view, _ in _views(plan):

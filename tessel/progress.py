@@ -92,7 +92,7 @@ class Meter:
         for (name, _), each in steps:
             rows, size = moved.get(name, (0, 0))
             moved[name] = rows + each.rows, size + each.bytes
-        rows, size = max(moved.values(), default=(0, 0))
+        rows, size = (max((each[at] for each in moved.values()), default=0) for at in (0, 1))
         known = [each for (name, _), each in steps if each.total and name != _WANTED]
         wanted = sum(each.total for (name, _), each in steps if name == _WANTED)
         known += [Progress(moved.get(_WRITTEN, (0, 0))[0], wanted)]
@@ -257,7 +257,6 @@ class _TerminalBar:
             expand=True,
         )
         self._task = self._line.add_task("", total=None, left="", moved="")
-        self._line.start()
 
     def draw(self, title: str, progress: Progress, seconds: float) -> None:
         self._line.update(
@@ -268,7 +267,10 @@ class _TerminalBar:
             left=_left(progress, seconds),
             moved=_moved(progress),
         )
-        self._line.refresh()
+        if self._line.live.is_started:
+            self._line.refresh()
+        else:
+            self._line.start()
 
     def erase(self) -> None:
         self._line.stop()

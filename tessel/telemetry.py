@@ -26,15 +26,8 @@ from typing import Any, NamedTuple
 from tessel.errors.root import without_secrets
 
 __all__ = [
-    "Event",
-    "EventSums",
-    "Subscriber",
-    "emit",
-    "emit_at",
-    "follow",
-    "is_followed",
-    "span",
-    "subscribe",
+    *["Event", "EventSums", "Subscriber"],
+    *["emit", "emit_at", "follow", "is_followed", "span", "subscribe"],
 ]
 
 _logger = logging.getLogger("tessel")

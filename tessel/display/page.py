@@ -1,4 +1,4 @@
-"""A document as a page of its own: one file with its style and its script, which fetches nothing."""
+"""A document as a page: one file with its style and its script, which fetches nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ root.addEventListener("mousemove", e => show(e.target.closest("[data-tip]"), e.c
 root.addEventListener("mouseleave", () => show(null));
 root.addEventListener("focusin", e => {
   const element = e.target.closest("[data-tip]");
-  if (element) show(element, element.getBoundingClientRect().x, element.getBoundingClientRect().bottom);
+  if (!element) return;
+  const box = element.getBoundingClientRect();
+  show(element, box.x, box.bottom);
 });
 const choose = name => {
   const same = name !== null && root.dataset.chosen !== name;
@@ -62,11 +64,17 @@ for (const lanes of root.querySelectorAll(".lanes")) {
   const stop = Number(lanes.dataset.stop), strips = lanes.querySelectorAll("svg");
   let from = 0, part = 1;
   const draw = () => {
-    for (const strip of strips)
-      strip.setAttribute("viewBox", `${from * 1000} 0 ${part * 1000} ${strip.getAttribute("height")}`);
+    for (const strip of strips) {
+      const place = [from * 1000, 0, part * 1000, strip.getAttribute("height")];
+      strip.setAttribute("viewBox", place.join(" "));
+    }
     const ticks = lanes.querySelectorAll(".axis span");
-    ticks.forEach((tick, at) => tick.textContent = Number((stop * (from + part * at / (ticks.length - 1)))
-      .toPrecision(5)).toLocaleString("en") + " " + lanes.dataset.unit);
+    ticks.forEach((tick, at) => {
+      const value = stop * (from + part * at / (ticks.length - 1));
+      const digits = value < 10000 ? 5 : 15;
+      const text = Number(value.toPrecision(digits)).toLocaleString("en");
+      tick.textContent = `${text} ${lanes.dataset.unit}`;
+    });
   };
   const zoom = (by, middle) => {
     const wide = Math.min(1, Math.max(1e-4, part * by));

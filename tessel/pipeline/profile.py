@@ -2,10 +2,10 @@
 
 It is made of the events of the run (:mod:`tessel.telemetry`), which its code emitted: so it says
 what ran, not what was planned. `Result.profile` and `LazyTable.explain(analyze=True)` enter here.
-A clause that is bound to batches has no event of its own where a later clause runs it in its kernel;
-the event of that clause names it. Clauses of one name share their lines; the time of those that take units as
-a stream includes that of the units that they waited for. A task of Spark sums its events: those that differ in nothing else come as
-one, with their ``count``.
+A clause that is bound to batches has no event of its own where a later clause runs it in its
+kernel; the event of that clause names it. Clauses of one name share their lines. The time of those
+that take units as a stream includes that of the units that they waited for. A task of Spark sums
+its events: those that differ in nothing else come as one, with their ``count``.
 """
 
 from __future__ import annotations

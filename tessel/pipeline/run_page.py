@@ -192,11 +192,11 @@ def _rows_of(part: SourcePlan, pages: Sequence[tuple[str, list[PageRange]]]) -> 
     spans.sort(key=lambda span: span.start)
     lanes = [Lane("segments", tuple(spans[:_MOST_SPANS]))]
     for what, ranges in pages:
-        told = {
-            True: ("pages left", "read", ()),
-            False: ("pages pruned", "pruned", (("why", what),)),
-        }
-        spans = [_rows(low, high, *told[is_left]) for low, high, is_left in ranges[:_MOST_SPANS]]
+        left, pruned = ("pages left", "read", ()), ("pages pruned", "pruned", (("never", what),))
+        spans = [
+            _rows(low, high, *(left if is_left else pruned))
+            for low, high, is_left in ranges[:_MOST_SPANS]
+        ]
         lanes.append(Lane(f"pages, {what.partition('(')[0]}", tuple(spans)))
     return Lanes(f"{part.view.name!r}, {rows:,} rows", "rows", float(rows), tuple(lanes))
 

@@ -39,16 +39,10 @@ def explain(
         bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
     ] = False,
     html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With --analyze: write a page of the run.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE", help="With --analyze: a page of the run.")
     ] = None,
     trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With --analyze: write a trace for Perfetto.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE", help="With --analyze: a trace for Perfetto.")
     ] = None,
     engine: Engine = None,
     master: Master = None,

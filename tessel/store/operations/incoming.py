@@ -26,13 +26,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
 
-from tessel import telemetry
 from tessel.arrays import empty_table
 from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError, TesselError
 from tessel.expression.scalars import array_of
@@ -165,9 +164,6 @@ def _way_out(
 
 
 def _tables(frame: Frame, declared: pa.Schema) -> Iterable[pa.Table]:
-    if isinstance(frame.tables, Sequence):
-        rows = sum(map(len, frame.tables))
-        telemetry.emit("write.rows", of=id(frame), done=0, total=rows)
     return (normalise(table.select(declared.names), declared) for table in frame.tables)
 
 

@@ -137,8 +137,8 @@ def encoded_to_fit(
         planned = make(inflation)
         encoded = []
         for number, each in enumerate(planned):
-            emit("manifests.encode", of=id(planned), done=number, total=len(planned))
             encoded.append(encode_one(each))
+            emit("manifests.encode", of=id(planned), done=number + 1, total=len(planned))
         lengths = [len(each.data) for each in encoded]
         more = oversized(configuration, planned, lengths, inflation)
         if not more:
