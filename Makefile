@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernels demo test test-slow test-versions test-stress lint types imports format format-check check docs-test \
+.PHONY: help venv kernels demo test test-browser test-slow test-versions test-stress lint types imports format format-check check docs-test \
 	bench bench-smoke build clean
 
 help: ## show this list
@@ -47,6 +47,12 @@ test-versions: $(STAMP) ## other Pythons, oldest and newest versions, the wheel;
 
 test-stress: kernels ## random chains under what shows races; ARGS="--chains 5000 --spark"
 	@$(BIN)/python -m tests.stress $(ARGS)
+
+test-browser: kernels ## the page of a run in Chromium, which it installs unless there is one
+	@$(PIP) install --quiet -c constraints.txt "playwright>=1.50"
+	@command -v $(CHROMIUM) chromium chromium-browser google-chrome > /dev/null \
+		|| $(BIN)/playwright install chromium
+	@CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser $(ARGS)
 
 check: lint format-check types imports ## all checks that run nothing
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
@@ -35,7 +34,8 @@ from tessel.progress import operation
 def steps(count, seconds):
     for number in range(1, count + 1):
         time.sleep(seconds / count)
-        telemetry.emit("step", done=number, total=count, rows=number * 1_000_000, bytes=number << 20)
+        so_far = {"rows": number * 1_000_000, "bytes": number << 20}
+        telemetry.emit("step", done=number, total=count, **so_far)
 """
 
 
@@ -141,7 +141,7 @@ def test_a_write_a_compaction_and_upkeep_tell_theirs(store: ts.Store, tmp_path: 
         told = _progress(lambda: store.write("t", table))
     assert told.done == told.total >= told.rows == ROWS
     told = _progress(lambda: store.compact("s"))
-    assert (told.done, told.total) == (10, 10)
+    assert told.done == told.total >= 10
     assert told.rows == ROWS
     told = _progress(store.check)
     assert told.done == told.total > 3
@@ -307,13 +307,13 @@ class _Bar:
 
 
 @pytest.fixture
-def bar(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Bar]:
+def bar(monkeypatch: pytest.MonkeyPatch) -> _Bar:
     made = _Bar()
     monkeypatch.setattr(progress, "_SHOWN_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(progress, "_DRAWN_EVERY_SECONDS", 0.01)
     monkeypatch.setattr(progress, "_drawer", progress._Drawer())
     monkeypatch.setattr(progress, "_display", lambda: lambda: made)
-    yield made
+    return made
 
 
 def _wait(condition: object) -> None:
