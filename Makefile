@@ -85,6 +85,7 @@ bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_0
 	@$(BIN)/python -m benchmarks.two_workers
 	@$(BIN)/python -m benchmarks.spark_costs
 	@$(BIN)/python -m benchmarks.driver
+	@$(BIN)/python -m benchmarks.progress
 
 bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke --seed 1 $(ARGS)
@@ -98,6 +99,7 @@ bench-smoke: kernels ## run the workloads once on few rows, for their answers on
 	@$(BIN)/python -m benchmarks.two_workers --smoke
 	@$(BIN)/python -m benchmarks.spark_costs --smoke
 	@$(BIN)/python -m benchmarks.driver --smoke
+	@$(BIN)/python -m benchmarks.progress --smoke
 
 build: $(STAMP) ## sdist and wheel into dist/
 	@$(BIN)/python -m build

@@ -17,11 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from html import escape
 from typing import Any, Protocol, TextIO
 
 from tessel import telemetry
-from tessel.display.cells import cell_text
 from tessel.lazy import dataclass
 from tessel.options import current
 
@@ -117,7 +115,8 @@ class Recording(Meter):
 
     def __call__(self, event: telemetry.Event) -> None:
         """Take an event."""
-        super().__call__(event)
+        if "total" in event.attributes or event.name in (_READ, _WRITTEN):
+            super().__call__(event)
         if "done" in event.attributes:
             return  # progress alone
         if len(self._events) < _MOST_EVENTS:
@@ -166,6 +165,8 @@ def operation(verb: str, of: str = "", meter: Meter | None = None) -> Iterator[N
             if meter is None:
                 meter = Meter()
                 stack.enter_context(telemetry.follow(meter))
+            from tessel.display.cells import cell_text
+
             title = f"{verb} {cell_text(of)}".rstrip()
             stack.enter_context(_drawer.watching(_Watched(title, meter, show)))
         yield
@@ -286,6 +287,8 @@ class _NotebookBar:
         self._handle = show({"text/plain": ""}, raw=True, display_id=True)
 
     def draw(self, title: str, progress: Progress, seconds: float) -> None:
+        from html import escape
+
         text = f"{title}  {_left(progress, seconds)}  {_moved(progress)}".rstrip()
         known = f' max="{progress.total}" value="{progress.done}"' if progress.total else ""
         shown = f"<progress{known}></progress> {escape(text)}"

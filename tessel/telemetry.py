@@ -137,8 +137,12 @@ def emit_at(name: str, at_ns: int, duration_ns: int, **attributes: Any) -> None:
 
 
 def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -> None:
-    facts = without_secrets(attributes)
-    event = Event(name, at_ns, duration_ns, threading.get_ident(), facts)
+    for value in attributes.values():
+        kind = value.__class__
+        if "://" in value if kind is str else kind is not int and kind is not bool:
+            attributes = without_secrets(attributes)
+            break
+    event = Event(name, at_ns, duration_ns, threading.get_ident(), attributes)
     for cell in (_subscribers, *_followers.get()):
         for subscriber in tuple(cell):
             try:
