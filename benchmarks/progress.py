@@ -46,7 +46,7 @@ def _terminal() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[None]:
-    with mock.patch.object(progress.Recording, "recording", lambda self: contextlib.nullcontext()):
+    with mock.patch.object(progress.Recording, "recording", return_value=contextlib.nullcontext()):
         yield
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
@@ -342,6 +343,32 @@ def test_drawing_that_fails_fails_no_operation(
         _wait(lambda: progress._drawer.is_broken)
     assert "cannot be drawn" in caplog.text
     assert bar.erased == 1
+
+
+def test_a_notebook_gets_an_element_below_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(data)
+
+    python, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    python.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    display.display = lambda data, raw, display_id: Handle()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", python)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    made = progress._display()
+    assert made is not None
+    bar = made()
+    bar.draw("query <b>", Progress(1, 4, 2_500_000, 3_000_000), 2.0)
+    bar.erase()
+    assert shown[0]["text/plain"] == "query <b>   25 % 0:06 left  2.5 M rows, 3 MB"
+    assert shown[0]["text/html"].startswith(
+        '<progress max="4" value="1"></progress> query &lt;b&gt;'
+    )
+    assert shown[1] == {"text/plain": "", "text/html": ""}
+    with ts.options(progress=False):
+        assert progress._display() is None
 
 
 # --- OpenTelemetry --------------------------------------------------------------------------------
