@@ -10,10 +10,12 @@ from tessel.display.html import render_html
 from tessel.display.plain import render_json
 from tessel.display.text import render_text
 from tessel.errors import NameNotFoundError
+from tessel.errors.arguments import checks_arguments
 
 __all__ = ["Shown"]
 
 
+@checks_arguments
 class Shown:
     """Something that has a document."""
 
