@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernels demo test test-slow test-versions test-stress lint types imports format format-check check docs docs-test \
+.PHONY: help venv kernels demo test test-browser test-slow test-versions test-stress lint types imports format format-check check docs docs-test \
 	coverage changelog wheels \
 	bench bench-smoke build clean
 
@@ -52,6 +52,12 @@ test-versions: $(STAMP) ## other Pythons, oldest and newest versions, the wheel;
 test-stress: kernels ## random chains under what shows races; ARGS="--chains 5000 --spark"
 	@$(BIN)/python -m tests.stress $(ARGS)
 
+test-browser: kernels ## the page of a run in Chromium, which it installs unless there is one
+	@$(PIP) install --quiet -c constraints.txt "playwright>=1.50"
+	@command -v $(CHROMIUM) chromium chromium-browser google-chrome > /dev/null \
+		|| $(BIN)/playwright install chromium
+	@CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser $(ARGS)
+
 check: lint format-check types imports ## all checks that run nothing
 
 lint: $(STAMP) ## ruff's rules
@@ -87,6 +93,7 @@ bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_0
 	@$(BIN)/python -m benchmarks.two_workers
 	@$(BIN)/python -m benchmarks.spark_costs
 	@$(BIN)/python -m benchmarks.driver
+	@$(BIN)/python -m benchmarks.progress
 
 bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke --seed 1 $(ARGS)
@@ -100,6 +107,7 @@ bench-smoke: kernels ## run the workloads once on few rows, for their answers on
 	@$(BIN)/python -m benchmarks.two_workers --smoke
 	@$(BIN)/python -m benchmarks.spark_costs --smoke
 	@$(BIN)/python -m benchmarks.driver --smoke
+	@$(BIN)/python -m benchmarks.progress --smoke
 
 changelog: $(STAMP) ## what the next version brings; ARGS="--yes --version 0.2.0" writes it down
 	@$(BIN)/towncrier build $(if $(ARGS),$(ARGS),--draft --version next)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from tessel.options import options
 from tessel.pipeline.executor import Executor, result_table
 from tessel.pipeline.plan import Plan
 from tessel.pipeline.planner.planner import plan_query, query_schema
+from tessel.progress import Recording, operation
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
 from tessel.store.pinned import PinnedViews
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
-    from tessel.display.documents import Table
     from tessel.pipeline.explain import Explanation
+    from tessel.pipeline.profile import Profile
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing.configuration import ManifestConfiguration
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 
-_EXECUTORS = ("local", "spark")
+T = TypeVar("T")
 
 
 @checks_arguments
@@ -200,7 +201,8 @@ class Store(WritesResults):
         """
         from tessel.store.maintenance.fsck import check_store
 
-        return check_store(self)
+        with operation("check"):
+            return check_store(self)
 
     def schema(
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
@@ -561,16 +563,17 @@ class LazyTable(Verbs):
 
         chosen = named_executor(executor)
         explained = getattr(chosen, "explained", None)
-        ran: tuple[Table, ...] = ()
+        profile: Profile | None = None
         if analyze:
-            from tessel.pipeline.explain_run import told_run
+            from tessel.pipeline.profile import Profile
 
-            with self._planned(chosen) as asking:
-                plan, ran = told_run(asking, chosen.run)
+            asked, rows, recording = self._ran(chosen, lambda parts, _: sum(map(len, parts)))
+            profile = Profile(asked, recording, rows, chosen.name)
+            plan = profile.plan
         else:
             plan = _plan(*self._bound(), chosen)
-        more = ran if explained is None else (explained(plan), *ran)
-        return explain_plan(plan, self.clauses, pages=pages, ran=analyze, more=more)
+        more = () if explained is None else (explained(plan),)
+        return explain_plan(plan, self.clauses, pages=pages, profile=profile, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:
         """Run the query and return all of its answer, or its first ``limit`` rows.
@@ -584,14 +587,27 @@ class LazyTable(Verbs):
             return self._limited(limit).collect(executor=executor)
         chosen = named_executor(executor)
         started = time.perf_counter_ns()
-        # The environment is asked for options once, and not by each step of a query.
-        with options(), self._planned(chosen) as plan:
-            table = result_table(chosen.run(plan), plan.schema)
-            shown = self._shown_in_pandas(plan, table)
+        plan, table, recording = self._ran(chosen, result_table)
+        shown = self._shown_in_pandas(plan, table)
         elapsed_ns = time.perf_counter_ns() - started
         if shown is not None:
             table = table.replace_schema_metadata({b"pandas": shown})
-        return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
+        lineage = self._lineage(plan, chosen.name, elapsed_ns)
+        return Result(table, plan.schema.index, lineage, (plan, recording))
+
+    def _ran(
+        self, executor: Executor, take: Callable[[Iterator[pa.Table], TableSchema], T]
+    ) -> tuple[Plan, T, Recording]:
+        """Run the query; return its plan, what was taken of its result, and the run's events."""
+        recording = Recording()
+        # The environment is asked for options once, and not by each step of a query.
+        with (
+            options(),
+            self._planned(executor) as plan,
+            recording.recording(),
+            operation("query", self.symbol, recording),
+        ):
+            return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:
         for view, _ in _views(plan):

@@ -1,6 +1,6 @@
 """Cancelling work that is under way: one flag a run, which all loops look at between blocks.
 
-The run tells its owner by it how much is done. The flag travels in a :mod:`contextvars` variable,
+The flag travels in a :mod:`contextvars` variable,
 from a job to the threads of its query. Ctrl-C needs none in the thread that it reaches; the pool of
 the query sets its own for the others.
 """
@@ -8,37 +8,24 @@ the query sets its own for the others.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import contextvars
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
 
 from tessel.errors import CancelledError
-from tessel.lazy import dataclass
 
 __all__ = [
     "CancelFlag",
-    "JobProgress",
-    "add_progress",
     "check_cancelled",
     "current_flag",
     "thread_pool",
 ]
 
-
-@dataclass(frozen=True, slots=True)
-class JobProgress:
-    """How much of a run is done, in tasks of Spark, or in units that threads read.
-
-    Attributes
-    ----------
-    done
-        What has ended.
-    total
-        What is known to be wanted; a barrier may add to it.
-    """
-
-    done: int = 0
-    total: int = 0
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CancelFlag:
@@ -50,12 +37,11 @@ class CancelFlag:
         A flag that counts as well: of the job that a query is of.
     """
 
-    __slots__ = ("_is_set", "_parent", "progress")
+    __slots__ = ("_is_set", "_parent")
 
     def __init__(self, parent: CancelFlag | None = None) -> None:
         self._is_set = False
         self._parent = parent
-        self.progress = JobProgress()
 
     def set(self) -> None:
         """End the run at the next look at the flag."""
@@ -97,21 +83,18 @@ def check_cancelled() -> None:
         raise CancelledError.of_run()
 
 
-def add_progress(*, done: int = 0, total: int = 0) -> None:
-    """Tell the owner of the run that the caller is part of how much more is done, or wanted.
+class _Pool(ThreadPoolExecutor):
+    """Threads whose tasks are part of the run of whoever starts them, with its options."""
 
-    Called by the thread that consumes a run's results, and by no other.
-    """
-    flag = _flag.get()
-    if flag is not None:
-        before = flag.progress
-        flag.progress = JobProgress(before.done + done, before.total + total)
+    def submit(self, work: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> Future[T]:
+        run = functools.partial(work, *given, **named)
+        return super().submit(contextvars.copy_context().run, run)
 
 
 @contextlib.contextmanager
 def thread_pool(workers: int, name: str) -> Iterator[ThreadPoolExecutor]:
     """Give threads for a block; what it has not begun when it fails or is interrupted, it drops."""
-    pool = ThreadPoolExecutor(workers, thread_name_prefix=name)
+    pool = _Pool(workers, thread_name_prefix=name)
     try:
         yield pool
     finally:

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Generic, Self, TypeVar
 
-from tessel.cancelling import CancelFlag, JobProgress, current_flag
+from tessel import telemetry
+from tessel.cancelling import CancelFlag, current_flag
 from tessel.errors import CancelledError, ForkUnsafeError, JobTimeoutError
 from tessel.errors.arguments import checks_arguments
+from tessel.options import options
+from tessel.progress import Meter, Progress, operation
 
 __all__ = ["Job", "JobState"]
 
@@ -53,6 +56,7 @@ class Job(Generic[Result]):
         self._name = name
         self._process = os.getpid()
         self._flag = CancelFlag(current_flag())
+        self._meter = Meter()
         self._future: Future[Result] = Future()
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -88,9 +92,9 @@ class Job(Generic[Result]):
         return self._future.exception() if self.done() else None
 
     @property
-    def progress(self) -> JobProgress:
+    def progress(self) -> Progress:
         """How much of it is done, as far as it knows how much there is."""
-        return self._flag.progress
+        return self._meter.progress
 
     def done(self) -> bool:
         """Return whether it has ended, in whatever way."""
@@ -121,8 +125,9 @@ class Job(Generic[Result]):
         if self._process != os.getpid() and not self.done():
             raise ForkUnsafeError.of_job(self.id)
         try:
-            if not wait([self._future], timeout).done:
-                raise JobTimeoutError.after(timeout or 0, self.id)
+            with operation("job", self._name, self._meter):
+                if not wait([self._future], timeout).done:
+                    raise JobTimeoutError.after(timeout or 0, self.id)
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -130,7 +135,8 @@ class Job(Generic[Result]):
 
     def _run(self, work: Callable[[], Result]) -> None:
         try:
-            with self._flag.watched():
+            # Nobody waits for it: bars are for those who do.
+            with self._flag.watched(), telemetry.follow(self._meter), options(progress=False):
                 self._future.set_result(work())
         except BaseException as error:  # whatever it is, who waits is told
             self._future.set_exception(error)

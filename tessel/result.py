@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     import duckdb
     import polars
 
+    from tessel.pipeline.plan import Plan
+    from tessel.pipeline.profile import Profile
     from tessel.plotting import Plot
+    from tessel.progress import Recording
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
 
 __all__ = ["Lineage", "Result"]
@@ -60,10 +63,17 @@ class Lineage:
 class Result:
     """The answer of a query: an Arrow table with its lineage."""
 
-    def __init__(self, table: pa.Table, index: str | None, lineage: Lineage) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        index: str | None,
+        lineage: Lineage,
+        run: tuple[Plan, Recording] | None = None,
+    ) -> None:
         self._table = table
         self.index = index
         self.lineage = lineage
+        self._run = run
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -127,6 +137,36 @@ class Result:
 
         return Plot(self._table, self.index)
 
+    def profile(self) -> Profile:
+        """Return what the run did: time, rows, bytes and form by clause, how columns were read.
+
+        It was recorded while the query ran; nothing is run again.
+
+        Raises
+        ------
+        InvalidInputError
+            For a result that was not run in this process.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, tessel as ts
+        >>> store = ts.open("memory://")
+        >>> version = store.write("x", pa.table({"n": [1, 2, 3]}))
+        >>> profile = store.scan("x").filter("n > 1").collect().profile()
+        >>> profile.rows, profile.executor
+        (2, 'local')
+        >>> profile.write_html("run.html")
+        """
+        from tessel.pipeline.profile import Profile
+
+        if self._run is None:
+            raise InvalidInputError("the run of this result is not known in this process")
+        plan, recording = self._run
+        return Profile(plan, recording, len(self), self.lineage.executor)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_run": None}  # what ran refers to the store
+
     def to_arrow(self) -> pa.Table:
         """Return the table; its schema metadata holds the lineage as JSON under ``tessel``.
 
@@ -158,10 +198,7 @@ class Result:
         try:
             pyarrow.parquet.write_table(self.to_arrow(), path)
         except OSError as error:
-            raise InvalidInputError(
-                f"no file can be written at {path!r:.200}: {error}",
-                hint="give the path of a file in a folder that exists",
-            ) from error
+            raise InvalidInputError.not_writable(path, error) from error
 
     def to_pandas(self, *, index: bool | None = None) -> Any:
         """Return a pandas frame: what was written, where the symbol was written from pandas.

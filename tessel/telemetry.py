@@ -1,27 +1,34 @@
 """The one stream of events that progress bars, traces and profiles are made from.
 
 The parts call :func:`emit` at the points worth seeing (a unit loaded, a clause run, a commit
-landed); whoever wants to know subscribes. With no subscriber an event costs one attribute read.
-Nothing here prints, and a subscriber that raises is logged and dropped, never a failed query. No
-event, and no record of the logger ``tessel``, shows a secret of a URI.
+landed); whoever wants to know subscribes, to the whole process or to one run. With no subscriber an
+event costs one attribute read. Nothing here prints, and a subscriber that raises is logged and
+dropped, never a failed query. No event, and no record of the logger ``tessel``, shows a secret of a
+URI.
+
+An event with ``total`` is one of so many steps: with ``done``, so many of them are done, and
+``rows`` and ``bytes`` are those of all of them; without it, it is one more. ``of`` tells steps of
+one name apart. Progress is made of these (:mod:`tessel.progress`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tessel.errors.root import without_secrets
 from tessel.forking import ChildSafeLock
-from tessel.lazy import dataclass
 
-__all__ = ["Event", "Subscriber", "emit", "follow", "is_followed", "span", "subscribe"]
+__all__ = [
+    *["Event", "EventSums", "Subscriber"],
+    *["emit", "emit_at", "follow", "is_followed", "span", "subscribe"],
+]
 
 _logger = logging.getLogger("tessel")
 
@@ -34,8 +41,7 @@ def _hide_secrets(record: logging.LogRecord) -> bool:
 _logger.addFilter(_hide_secrets)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something that happened.
 
     Attributes
@@ -49,21 +55,22 @@ class Event:
     thread
         Identifier of the thread it happened in.
     attributes
-        Plain facts: query, stage, unit, clause, rows, bytes, total.
+        Facts: unit, clause, rows, bytes, total. They are plain, but the ``plan`` of ``query.run``.
     """
 
     name: str
     at_ns: int
     duration_ns: int
     thread: int
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any]
 
 
 Subscriber = Callable[[Event], None]
 
 _lock = ChildSafeLock()
 _subscribers: tuple[Subscriber, ...] = ()
-_run: ContextVar[object] = ContextVar("tessel_followed", default=None)
+_followers: ContextVar[tuple[list[Subscriber], ...]] = ContextVar("tessel_followers", default=())
+"""Those of the run that the caller is part of, each in a list that it leaves when it raises."""
 
 
 @contextlib.contextmanager
@@ -85,25 +92,19 @@ def subscribe(subscriber: Subscriber) -> Iterator[None]:
 def follow(subscriber: Subscriber) -> Iterator[None]:
     """Send the events of a block alone to ``subscriber``, and those of the tasks that it starts.
 
-    Events of other runs in the process are not sent, nor those of threads that serve several.
+    Events of other runs in the process are not sent, nor those of threads that serve several. A
+    block within the block has its events sent to both.
     """
-    run = object()
-
-    def own(event: Event) -> None:
-        if _run.get() is run:
-            subscriber(event)
-
-    token = _run.set(run)
+    token = _followers.set((*_followers.get(), [subscriber]))
     try:
-        with subscribe(own):
-            yield
+        yield
     finally:
-        _run.reset(token)
+        _followers.reset(token)
 
 
 def is_followed() -> bool:
     """Return whether anybody subscribes: what is told of an event may cost something to find."""
-    return bool(_subscribers)
+    return bool(_subscribers or _followers.get())
 
 
 def _remove(subscriber: Subscriber) -> None:
@@ -117,24 +118,37 @@ def _remove(subscriber: Subscriber) -> None:
 
 def emit(name: str, *, duration_ns: int = 0, **attributes: Any) -> None:
     """Tell all subscribers that something happened."""
-    if _subscribers:
+    if _subscribers or _followers.get():
         _tell(name, time.monotonic_ns(), duration_ns, attributes)
 
 
+def emit_at(name: str, at_ns: int, duration_ns: int, **attributes: Any) -> None:
+    """Tell all subscribers of what happened earlier, or in another process."""
+    _tell(name, at_ns, duration_ns, attributes)
+
+
 def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -> None:
-    facts = without_secrets(attributes)
-    event = Event(name, at_ns, duration_ns, threading.get_ident(), facts)
-    for subscriber in _subscribers:
-        try:
-            subscriber(event)
-        except Exception:
-            _logger.exception("a subscriber to events raised and is dropped")
-            _remove(subscriber)
+    for value in attributes.values():
+        kind = value.__class__
+        if "://" in value if kind is str else kind is not int and kind is not bool:
+            attributes = without_secrets(attributes)
+            break
+    event = Event(name, at_ns, duration_ns, threading.get_ident(), attributes)
+    for cell in (_subscribers, *_followers.get()):
+        for subscriber in tuple(cell):
+            try:
+                subscriber(event)
+            except Exception:
+                _logger.exception("a subscriber to events raised and is dropped")
+                if isinstance(cell, list):
+                    cell.clear()
+                else:
+                    _remove(subscriber)
 
 
 def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
-    if _subscribers:
+    if _subscribers or _followers.get():
         return _Span(name, attributes)
     return contextlib.nullcontext(attributes)  # a generator would cost more than what it surrounds
 
@@ -153,3 +167,50 @@ class _Span:
     def __exit__(self, *error: object) -> None:
         ended = time.monotonic_ns()  # once: the beginning follows from both figures
         _tell(self._name, ended, ended - self._start, self._attributes)
+
+
+_SUMS = ("rows", "rows_in", "rows_out", "bytes", "file_bytes")
+_SINGLE = ("object", "unit")
+"""Facts that differ from event to event, and do not add up."""
+
+
+class EventSums:
+    """Sums of events, by name and by what does not add up; filled from many threads.
+
+    Attributes
+    ----------
+    sums
+        For each its ``name``, the facts that are the ``same``, the ``sums`` of others, how many
+        there were (``count``), and how long they took (``ns``).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_key: dict[str, dict[str, Any]] = {}
+
+    @property
+    def sums(self) -> list[dict[str, Any]]:
+        """The sums, those that took longest first."""
+        with self._lock:
+            return sorted(self._by_key.values(), key=lambda told: told["ns"], reverse=True)
+
+    def add(self, event: Event) -> None:
+        """Add one event, which may be a sum itself."""
+        facts = event.attributes
+        same = {k: v for k, v in facts.items() if k not in (*_SUMS, *_SINGLE, "count")}
+        key = json.dumps([event.name, same], default=str, sort_keys=True)
+        with self._lock:
+            told = self._by_key.setdefault(
+                key, {"name": event.name, "ns": 0, "count": 0, "sums": {}, "same": same}
+            )
+            told["ns"] += event.duration_ns
+            told["count"] += facts.get("count", 1)
+            for name in _SUMS:
+                if name in facts:
+                    told["sums"][name] = told["sums"].get(name, 0) + int(facts[name])
+
+    @staticmethod
+    def as_event(told: dict[str, Any], at_ns: int = 0, **more: Any) -> Event:
+        """Return a sum as one event of the calling thread."""
+        facts = {**told["same"], **told["sums"], "count": told["count"], **more}
+        return Event(told["name"], at_ns, told["ns"], threading.get_ident(), facts)

@@ -15,6 +15,7 @@ from tessel.errors import InvalidInputError
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Plan
+from tessel.progress import operation
 from tessel.store.operations.incoming import Evolve
 from tessel.store.repository import Repository
 
@@ -192,7 +193,7 @@ class WritesResults(Repository):
         from tessel.store.operations.taking import take_staged
 
         chosen = named_executor(executor)
-        with self.transaction(f"{verb} {symbol}") as transaction:
+        with operation(verb, symbol), self.transaction(f"{verb} {symbol}") as transaction:
             with query._planned_at(self, transaction.base_version, chosen) as plan:
                 schema = self._staged_schema(verb, symbol, plan, index)
                 ordered = verb == "upsert" and schema.index is not None  # wherever the keys are

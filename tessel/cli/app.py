@@ -63,11 +63,24 @@ app = typer.Typer(
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     debug: Annotated[
         bool, typer.Option("--debug", envvar="TESSEL_DEBUG", help="Show tracebacks of errors.")
     ] = False,
+    progress: Annotated[
+        bool | None,
+        typer.Option(
+            "--progress/--no-progress",
+            help="Show how far work is that takes more than a second.",
+            show_default="on a terminal; the option progress",
+        ),
+    ] = None,
 ) -> None:
     """Versioned tables of time series: import, look, query; locally or on Spark."""
+    if progress is not None:
+        from tessel.options import options
+
+        ctx.with_resource(options(progress=progress))
 
 
 register_all(app)

@@ -1,4 +1,4 @@
-"""Plain documents (tables, trees, graphs) as text, HTML, mermaid, DOT and JSON.
+"""Plain documents (tables, trees, graphs, lanes) as text, HTML, mermaid, DOT and JSON.
 
 Whoever has something to show builds a document and passes it here; this part knows no clause and
 imports nothing beyond pyarrow.
@@ -12,8 +12,9 @@ __getattr__ = names_from(
     __name__,
     {
         "diagrams": "render_dot render_mermaid",
-        "documents": "Document Edge Facts Graph Node Part Section Table Tree",
+        "documents": "Document Edge Facts Graph Lane Lanes Node Part Section Span Table Tree",
         "html": "render_html",
+        "page": "render_page",
         "plain": "render_json",
         "text": "render_text",
     },

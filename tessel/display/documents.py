@@ -11,7 +11,10 @@ from typing import TypeAlias
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = ["Document", "Edge", "Facts", "Graph", "Node", "Part", "Section", "Table", "Tree"]
+__all__ = [
+    *["Document", "Edge", "Facts", "Graph", "Lane", "Lanes", "Node", "Part"],
+    *["Section", "Span", "Table", "Tree"],
+]
 
 Facts: TypeAlias = tuple[tuple[str, object], ...]
 """Named values in the order to show them; values are text, numbers, truths or None."""
@@ -110,6 +113,60 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A part of an axis; ``kind`` chooses its colour: read, fetch, clause, write, spill, pruned."""
+
+    start: float
+    stop: float
+    label: str
+    kind: str = ""
+    facts: Facts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Spans that follow one another along an axis, or lie within one another."""
+
+    label: str
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Lanes under one another along one axis from 0 to ``stop``: of time, of rows.
+
+    Attributes
+    ----------
+    title
+        Shown above; may be empty.
+    unit
+        Of the axis.
+    notes
+        Lines shown below.
+
+    Raises
+    ------
+    InvalidInputError
+        When a span lies outside of the axis, or ends before it begins.
+    """
+
+    title: str
+    unit: str
+    stop: float
+    lanes: tuple[Lane, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for lane in self.lanes:
+            for span in lane.spans:
+                if not 0 <= span.start <= span.stop <= self.stop:
+                    raise InvalidInputError(
+                        f"a span from {span.start} to {span.stop} on an axis to {self.stop}",
+                        lane=lane.label,
+                    )
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Parts under a heading."""
 
@@ -125,5 +182,5 @@ class Document:
     parts: tuple[Part, ...] = ()
 
 
-Part: TypeAlias = Table | Tree | Graph | Section | Document | str
+Part: TypeAlias = Table | Tree | Graph | Lanes | Section | Document | str
 """What a document is made of; a plain string is a paragraph."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
 from tessel.display.cells import cell_text, facts_text, is_numeric, shortened, text_width
-from tessel.display.documents import Document, Graph, Node, Part, Section, Table, Tree
+from tessel.display.documents import Document, Graph, Lanes, Node, Part, Section, Table, Tree
+from tessel.display.lanes import LANES_STYLE, hover_text, lanes_html
 from tessel.display.layout import layers
 from tessel.errors import UnsupportedTypeError
 
@@ -24,32 +26,15 @@ _STYLE = (
     ".tessel caption{text-align:left;font-weight:600}"
     ".tessel .note,.tessel .facts{opacity:.75;margin:.1em 0}"
     ".tessel ul{margin:.1em 0;padding-left:1.4em}"
-    ".tessel svg{max-width:100%;height:auto;color:inherit}"
+    ".tessel svg{max-width:100%;height:auto;color:inherit}" + LANES_STYLE
 )
 _CHARACTER_WIDTH, _LINE_HEIGHT, _PADDING, _GAP_ACROSS, _GAP_DOWN = 7, 16, 10, 50, 18
 _LONGEST_LABEL = 48
 
 
-def render_html(document: Part, *, page: bool = False) -> str:
-    """Return a document as HTML.
-
-    Parameters
-    ----------
-    document
-        A document or any part of one.
-    page
-        Whether to return a whole page instead of a ``div`` for a notebook. Both carry their style
-        and fetch nothing.
-    """
-    body = f'<div class="tessel"><style>{_STYLE}</style>{"".join(_parts(document, 2))}</div>'
-    if not page:
-        return body
-    title = document.title if isinstance(document, Document | Section | Table | Graph) else ""
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title) or 'Tessel'}</title></head><body>{body}</body></html>"
-    )
+def render_html(document: Part) -> str:
+    """Return a document, or any part of one, as a ``div`` with its style; it fetches nothing."""
+    return f'<div class="tessel"><style>{_STYLE}</style>{"".join(_parts(document, 2))}</div>'
 
 
 @functools.singledispatch
@@ -128,10 +113,17 @@ def _(part: Graph, level: int) -> Iterator[str]:
     yield from _drawing(part)
 
 
+@_parts.register
+def _(part: Lanes, level: int) -> Iterator[str]:
+    yield from lanes_html(part)
+
+
+def _told(node: Node) -> list[str]:
+    return [cell_text(node.label), *(f"{name}: {cell_text(value)}" for name, value in node.facts)]
+
+
 def _box_lines(node: Node) -> list[str]:
-    lines = [cell_text(node.label)]
-    lines += [f"{name}: {cell_text(value)}" for name, value in node.facts]
-    return [shortened(line, _LONGEST_LABEL) for line in lines]
+    return [shortened(line, _LONGEST_LABEL) for line in _told(node)]
 
 
 def _drawing(graph: Graph) -> Iterator[str]:
@@ -156,13 +148,16 @@ def _drawing(graph: Graph) -> Iterator[str]:
     for edge in graph.edges:
         yield from _arrow(places[edge.source], places[edge.target], edge.label)
     for node in graph.nodes:
+        of = re.split(r"[^\w.]", node.label, maxsplit=1)[0]
+        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{hover_text(_told(node))}</title>'
         yield from _box(places[node.name], _box_lines(node))
+        yield "</g>"
     yield "</svg>"
 
 
 def _box(place: tuple[int, int, int, int], lines: Sequence[str]) -> Iterator[str]:
     x, y, width, height = place
-    yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4"/>'
+    yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" pointer-events="all"/>'
     for number, line in enumerate(lines, start=1):
         weight = ' font-weight="bold"' if number == 1 else ""
         yield (

@@ -8,7 +8,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tessel.display.documents import Document, Edge, Facts, Graph, Node, Part, Section, Table, Tree
+from tessel.display.documents import (
+    Document,
+    Edge,
+    Facts,
+    Graph,
+    Lane,
+    Lanes,
+    Node,
+    Part,
+    Section,
+    Span,
+    Table,
+    Tree,
+)
 from tessel.errors import UnsupportedTypeError
 
 __all__ = ["render_json"]
@@ -25,7 +38,7 @@ def render_json(document: Part) -> str:
 def _plain(part: object) -> dict[str, Any]:
     if isinstance(part, str):
         return {"kind": "text", "text": part}
-    if not isinstance(part, Table | Tree | Graph | Section | Document):
+    if not isinstance(part, Table | Tree | Graph | Lanes | Section | Document):
         raise UnsupportedTypeError(f"a {type(part).__qualname__} is no part of a document")
     return {"kind": type(part).__name__.lower(), **_fields(part)}
 
@@ -55,12 +68,12 @@ def _parts(parts: tuple[Part, ...]) -> list[Any]:
     return [_plain(each) for each in parts]
 
 
-def _ends(ends: tuple[Node | Edge, ...]) -> list[Any]:
+def _ends(ends: tuple[Node | Edge | Lane | Span, ...]) -> list[Any]:
     return [_fields(each) for each in ends]
 
 
 _HELD: dict[str, Callable[[Any], Any]] = {
-    **{"facts": _facts, "nodes": _ends, "edges": _ends},
+    **{"facts": _facts, "nodes": _ends, "edges": _ends, "lanes": _ends, "spans": _ends},
     **{"children": _parts, "parts": _parts},
 }
 """Fields that are no plain values."""

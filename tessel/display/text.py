@@ -13,7 +13,8 @@ from tessel.display.cells import (
     shortened,
     text_width,
 )
-from tessel.display.documents import Document, Graph, Part, Section, Table, Tree
+from tessel.display.documents import Document, Graph, Lanes, Part, Section, Table, Tree
+from tessel.display.lanes import axis_text
 from tessel.errors import UnsupportedTypeError
 
 __all__ = ["render_text"]
@@ -91,6 +92,26 @@ def _(part: Graph, width: int) -> Iterator[str]:
             if edge.source == node.name:
                 why = f"  {cell_text(edge.label)}" if edge.label else ""
                 yield shortened(f"  ──▶ {labels[edge.target]}{why}", width)
+
+
+@_lines.register
+def _(part: Lanes, width: int) -> Iterator[str]:
+    """Draw each lane as a line: full where spans cover all of a place, shaded where some of it."""
+    yield from [part.title] if part.title else []
+    labels = [shortened(cell_text(lane.label), _LEAST_TEXT_WIDTH) for lane in part.lanes]
+    widest = max(map(text_width, labels), default=0)
+    places = max(1, min(width - widest - 2, _DEFAULT_WIDTH))
+    for lane, label in zip(part.lanes, labels, strict=True):
+        covered = [0.0] * places
+        shown = [span for span in lane.spans if span.kind != "pruned"]
+        for span in shown if part.stop else ():
+            low, high = (each / part.stop * places for each in (span.start, span.stop))
+            for at in range(int(low), min(places, int(high) + 1)):
+                covered[at] += max(0.0, min(high, at + 1) - max(low, at))
+        marks = ["·" if each < 0.01 else "▒" if each < 0.99 else "█" for each in covered]
+        yield f"{label}{' ' * (widest - text_width(label))}  {''.join(marks)}"
+    yield f"0 to {axis_text(part.stop)} {part.unit}"
+    yield from part.notes
 
 
 @_lines.register

@@ -51,6 +51,14 @@ class InvalidInputError(TesselError, ValueError):
         )
 
     @classmethod
+    def not_writable(cls, path: object, error: Exception) -> Self:
+        """Make the error for a file that is to be written, and cannot be."""
+        return cls(
+            f"no file can be written at {shown(path)}: {error}",
+            hint="give the path of a file in a folder that exists",
+        )
+
+    @classmethod
     def too_deep(cls, where: str) -> Self:
         """Make the error for values that hold one another without end, or nearly so."""
         return cls(

@@ -25,6 +25,8 @@ def without_secrets(value: Any) -> Any:
         if "://" not in value:
             return value
         return _QUERY.sub(rf"\1?{_HIDDEN}", _USER.sub(f"{_HIDDEN}@", value))
+    if isinstance(value, int | float):
+        return value
     if isinstance(value, Mapping):
         return {name: without_secrets(each) for name, each in value.items()}
     if isinstance(value, list | tuple) and type(value) in (list, tuple):

@@ -13,10 +13,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.cancelling import add_progress, current_flag
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, has_capability
 from tessel.clauses.positional import Positional
@@ -89,6 +89,7 @@ class LocalExecutor:
         """
         options = self._options or current()
         asked, plan = plan, answered(plan, self.run)
+        telemetry.emit("query.run", plan=plan)
         with _running(options, plan.clauses, joins_units=not plugins_of(plan)) as run:
             try:
                 for unit in run.units(plan):
@@ -155,14 +156,35 @@ def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
     return source
 
 
-def _telling(units: Iterator[ProcessingUnit], count: int) -> Iterator[ProcessingUnit]:
-    """Give units, and tell the owner of the run how many of them were read."""
-    add_progress(total=count)
+_numbers = itertools.count()
+
+
+def _told(
+    name: str, units: Iterator[ProcessingUnit], total: int, source: SourcePlan | None = None
+) -> Iterator[ProcessingUnit]:
+    """Give units, and tell how many of those of a step there were; those of a source by rows.
+
+    A unit may stand for others behind it, until the next one comes.
+    """
+    if not telemetry.is_followed():
+        yield from units
+        return
+    of = next(_numbers)
+    rows = size = np.zeros(total + 1, np.int64)
+    if source is not None:
+        rows, size = (
+            np.append(0, np.cumsum(each)) for each in (source.read.rows, source.read.nbytes)
+        )
+
+    def tell(done: int) -> None:
+        facts = {"rows": int(rows[done]), "bytes": int(size[done])}
+        telemetry.emit(name, of=of, done=done, total=total, **facts)
+
+    tell(0)
     for unit in units:
-        add_progress(done=1)
-        count -= 1
+        tell(min(unit.ordinal + 1, total))
         yield unit
-    add_progress(done=count)  # small ones came as one
+    tell(total)
 
 
 @contextlib.contextmanager
@@ -262,7 +284,7 @@ class _Run:
         assert isinstance(part, Plan)
         (source, *others), (scan, *more) = part.inputs, part.stages
         join, *following = stage.clauses
-        if others or more or not isinstance(source, SourcePlan) or satisfies(join, Expands):
+        if others or more or not isinstance(source, SourcePlan) or has_capability(join, Expands):
             return None
         if scan.is_read_apart or scan.output is not Structure.ROW_SLICE:
             return None
@@ -306,8 +328,7 @@ class _Run:
             joins_units=self._joins_units,
             stops_early=self._stops_early,
         )
-        if current_flag() is not None:
-            units = _telling(units, count)
+        units = _told("scan.unit", units, count, source)
         yield from units if first is stage else self._next_stage(stage, units)
 
     # --- later stages: from units -----------------------------------------------------------------
@@ -424,7 +445,8 @@ class _Run:
                 tasks = itertools.starmap(counted, numbered)
                 yield from self._buckets_in_parts(self._pool.map(tasks))
             else:
-                yield from self._pool.map(itertools.starmap(task, numbered))
+                made = self._pool.map(itertools.starmap(task, numbered))
+                yield from _told("stage.unit", made, len(groups))
 
 
 def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:

@@ -8,7 +8,7 @@ fast algorithm for computing longest common subsequences", 1977).
 
 explain: how a query would be run, as a document. Nothing is read but metadata.
 
-What a run says of itself stands in :mod:`tessel.pipeline.explain_run`.
+What a run says of itself stands in :mod:`tessel.pipeline.profile`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.display.documents import Document, Table
-from tessel.display.html import render_html
-from tessel.display.plain import render_json
-from tessel.display.text import render_text
-from tessel.errors import NameNotFoundError
+from tessel.display.shown import Shown
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.pipeline.executor import units_to_read
 from tessel.pipeline.explain_metadata import entities_table, pages_table
 from tessel.pipeline.plan import Change, Intake, Plan, SourcePlan, Stage
 
+if TYPE_CHECKING:
+    from tessel.pipeline.profile import Profile
 TAKEN, PUT = "−", "+"
 
 
@@ -76,16 +76,11 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 _SHOWN_UNITS = 6
 _SHOWN_COLUMNS = 8
 _SHOWN_CHARACTERS = 120
-_FORMATS = {
-    "text": render_text,
-    "html": render_html,
-    "json": render_json,
-}
 
 
 @checks_arguments
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
     """How a query would be run: prints as text, shows as HTML in notebooks.
 
     Attributes
@@ -94,24 +89,13 @@ class Explanation:
         What an executor would get.
     document
         The explanation as plain parts.
+    profile
+        Of the run, where the query was run.
     """
 
     plan: Plan
     document: Document
-
-    def __str__(self) -> str:
-        return render_text(self.document)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return render_html(self.document)
-
-    def render(self, format: str = "text") -> str:  # noqa: A002  # the word users know
-        """Return the explanation as ``"text"``, ``"html"`` or ``"json"``."""
-        if format not in _FORMATS:
-            raise NameNotFoundError.for_name("format", format, sorted(_FORMATS))
-        return _FORMATS[format](self.document)
+    profile: Profile | None = None
 
 
 def explain_plan(
@@ -119,7 +103,7 @@ def explain_plan(
     clauses: Sequence[Clause] = (),
     *,
     pages: bool = False,
-    ran: bool = False,
+    profile: Profile | None = None,
     more: Sequence[Table] = (),
 ) -> Explanation:
     """Explain a plan.
@@ -133,15 +117,16 @@ def explain_plan(
     pages
         Whether the page tables of the segments that are left are read, to tell which of their
         pages the first filters and date ranges drop.
-    ran
-        Whether the query has run.
+    profile
+        Of its run, where it has run.
     more
-        What an executor has to say of it, or its run.
+        What an executor has to say of it.
     """
     written = Table("as written", ("clause",), tuple((clause.describe(),) for clause in clauses))
     parts = [written] if clauses else []
-    parts += [*_tables(plan, "", pages, ran), *more]
-    return Explanation(plan, Document("query", tuple(parts)))
+    parts += [*_tables(plan, "", pages, profile is not None), *more]
+    parts += [] if profile is None else profile.tables
+    return Explanation(plan, Document("query", tuple(parts)), profile)
 
 
 def _tables(plan: Plan, prefix: str, pages: bool, ran: bool) -> Iterator[Table]:

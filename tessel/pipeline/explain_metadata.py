@@ -134,6 +134,35 @@ def pages_table(
     return table, counts[-1][3]
 
 
+PageRange = tuple[int, int, bool]
+"""Rows ``[low, high)`` of a symbol, and whether their pages are left."""
+
+
+def page_ranges(source: SourcePlan, clauses: Sequence[Clause]) -> list[tuple[str, list[PageRange]]]:
+    """Return, for each of the first clauses that asks page tables, which rows they leave and prune.
+
+    The arguments are those of :func:`pages_table`. With each clause goes what it asks for; its rows
+    are those that the clauses before it left.
+    """
+    asked = list(_asked(clauses, source.schema)) if source.units else []
+    found: list[list[PageRange]] = [[] for _ in asked]
+    for strip in _strips(source) if asked else ():
+        first = strip.pieces[0].row_start
+        for (_, predicate), ranges in zip(asked, found, strict=True):
+            before = strip.row_ranges
+            strip.pages_left(predicate)
+            left = strip.row_ranges
+            for low, high in before:
+                inside = [(a, b) for a, b in left if low <= a < high]
+                for start, stop in [*inside, (high, high)]:
+                    if low < start:
+                        ranges.append((first + low, first + start, False))
+                    if start < stop:
+                        ranges.append((first + start, first + stop, True))
+                    low = stop
+    return [(each.describe(), ranges) for (each, _), ranges in zip(asked, found, strict=True)]
+
+
 def _asked(clauses: Sequence[Clause], schema: TableSchema) -> Iterator[tuple[Clause, Expression]]:
     for clause in clauses:
         if type(clause) is Filter and clause.optimise == "speed" and clause.predicate.columns():

@@ -245,6 +245,8 @@ def run_clause(
         result = _named_errors(clause, process, unit, unit=unit)
         found = as_promised(clause, result, promised)
         facts.update(rows_in=rows, rows_out=found.num_rows)
+        if telemetry.is_followed():
+            facts.update(bytes=found.nbytes)
     return found
 
 
@@ -288,6 +290,7 @@ def _note_bound(clause: Clause, unit: BoundUnit, found: ProcessingUnit, began: i
         unit=unit.ordinal,
         rows_in=unit.rows_spanned,
         rows_out=found.num_rows,
+        bytes=found.nbytes,
         stored=unit.was_reduced,
         columns=unit.told if unit.was_reduced else {},
         bound=unit.bound_clauses if unit.was_reduced else [],
@@ -437,7 +440,9 @@ def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[Proces
     while True:
         check_cancelled()
         try:
-            unit = next(stream, None)
+            with telemetry.span("clause.stream", clause=clause.name) as facts:
+                unit = next(stream, None)
+                facts.update(rows_out=0 if unit is None else unit.num_rows)
         except TesselError:
             raise  # also of the stages before, which have named their clause
         except Exception as error:

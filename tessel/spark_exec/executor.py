@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
 
+from tessel import telemetry
 from tessel.clauses.capabilities import Broadcasts, Interleaves
 from tessel.display.documents import Table
 from tessel.ecs import ProcessingUnit
@@ -200,6 +201,7 @@ class SparkExecutor:
     def _walked(self, plan: Plan, jobs: Jobs) -> tuple[FlowRunner, Flow]:
         """Answer the questions of a plan, and return where its result is."""
         plan = answered(plan, self.run, least=_WORTH_A_JOB)
+        telemetry.emit("query.run", plan=plan)
         address = _visible_address(plan)
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel import telemetry
-from tessel.cancelling import add_progress, check_cancelled, current_flag
+from tessel.cancelling import check_cancelled, current_flag
 from tessel.closing import Closing
 from tessel.errors import SparkError, TesselError
 from tessel.lazy import dataclass
@@ -368,8 +368,8 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     and so does a thread that has something to look at meanwhile.
     """
     log = _executors(session)
-    is_told = current_flag() is not None or telemetry.is_followed()
-    looks = is_told or log is not None
+    is_told = telemetry.is_followed()
+    looks = is_told or current_flag() is not None or log is not None
     if threading.current_thread() is not threading.main_thread() and not looks:
         return work()
     check_cancelled()
@@ -412,6 +412,5 @@ def _tell_tasks(tag: _Tag, told: tuple[int, int]) -> tuple[int, int]:
     except Exception:  # the session may be what failed, which the job tells
         return told
     if (done, total) != told:
-        add_progress(done=done - told[0], total=total - told[1])
-        telemetry.emit("spark.tasks", done=done, total=total)
+        telemetry.emit("spark.tasks", of=tag.name, done=done, total=total)
     return done, total

@@ -9,7 +9,7 @@ task that ran, however many jobs return it.
 from __future__ import annotations
 
 import json
-import threading
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -26,6 +26,8 @@ __all__ = ["EventsOfTasks", "told_by_task", "without_events"]
 _SENT = frozenset(
     {
         "segment.read",
+        "segment.write",
+        "storage.fetch",
         "clause.process",
         "clause.choose",
         "clause.read",
@@ -34,9 +36,6 @@ _SENT = frozenset(
         "spill.read",
     }
 )
-_SUMS = ("rows", "rows_in", "rows_out", "bytes", "file_bytes")
-_SINGLE = ("object", "unit")
-"""Facts that differ from event to event, and do not add up."""
 _MOST_BYTES = 1_024
 
 
@@ -45,11 +44,16 @@ def told_by_task(task: TaskFunction) -> TaskFunction:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         passed: list[pa.RecordBatch] = []
-        sums = _Sums()
-        with telemetry.subscribe(sums.add):
+        began_ns, sums = time.time_ns(), telemetry.EventSums()
+
+        def add(event: telemetry.Event) -> None:
+            if event.name in _SENT:
+                sums.add(event)
+
+        with telemetry.subscribe(add):
             yield from task(_without_events(batches, passed))
         yield from passed
-        told = sums.told()
+        told = _told(sums.sums, began_ns, time.time_ns())
         if told is not None:
             yield wire_batch([WireRow(0, LAST_SEQ, EVENT_ROWS, told)])
 
@@ -74,53 +78,30 @@ def _without_events(
             yield batch
 
 
-class _Sums:
-    """Sums of the events of one task, by name and by what does not add up."""
+def _told(sums: list[dict[str, Any]], began_ns: int, ended_ns: int) -> bytes | None:
+    """Return sums as JSON of at most 1 KB, or None; forms of columns go where it is more.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sums: dict[str, dict[str, Any]] = {}
-
-    def add(self, event: telemetry.Event) -> None:
-        if event.name not in _SENT:
-            return
-        facts = event.attributes
-        same = {k: v for k, v in facts.items() if k not in _SUMS and k not in _SINGLE}
-        key = json.dumps([event.name, same], default=str, sort_keys=True)
-        with self._lock:
-            told = self._sums.setdefault(
-                key, {"name": event.name, "ns": 0, "count": 0, "sums": {}, "same": same}
-            )
-            told["ns"] += event.duration_ns
-            told["count"] += 1
-            for name in _SUMS:
-                if name in facts:
-                    told["sums"][name] = told["sums"].get(name, 0) + int(facts[name])
-
-    def told(self) -> bytes | None:
-        """Return the sums as JSON of at most 1 KB, or None; forms of columns go where it is more.
-
-        Of still more only the sums that took longest are told.
-        """
-        sums = sorted(self._sums.values(), key=lambda told: told["ns"], reverse=True)
-        if not sums:
-            return None
-        name = uuid.uuid4().hex
-        told = _json(name, sums)
-        if len(told) > _MOST_BYTES:
-            sums = [
-                {**each, "same": {k: v for k, v in each["same"].items() if k != "columns"}}
-                for each in sums
-            ]
-            told = _json(name, sums)
-        while len(told) > _MOST_BYTES and len(sums) > 1:
-            sums = sums[:-1]
-            told = _json(name, sums)
-        return told
+    Of still more only the sums that took longest are told. The task is told of by the clock of the
+    day, which processes share.
+    """
+    if not sums:
+        return None
+    task = {"name": uuid.uuid4().hex, "began": began_ns, "ended": ended_ns}
+    told = _json(task, sums)
+    if len(told) > _MOST_BYTES:
+        sums = [
+            {**each, "same": {k: v for k, v in each["same"].items() if k != "columns"}}
+            for each in sums
+        ]
+        told = _json(task, sums)
+    while len(told) > _MOST_BYTES and len(sums) > 1:
+        sums = sums[:-1]
+        told = _json(task, sums)
+    return told
 
 
-def _json(name: str, sums: list[dict[str, Any]]) -> bytes:
-    return json.dumps([name, sums], default=str, separators=(",", ":")).encode()
+def _json(task: dict[str, Any], sums: list[dict[str, Any]]) -> bytes:
+    return json.dumps([task, sums], default=str, separators=(",", ":")).encode()
 
 
 class EventsOfTasks:
@@ -140,16 +121,14 @@ class EventsOfTasks:
         return left
 
     def _emit(self, blob: bytes) -> None:
-        name, sums = json.loads(blob)
+        task, sums = json.loads(blob)
+        name = task["name"]
         if name in self._told:
             return
         self._told.add(name)
+        ago_ns = max(0, time.time_ns() - task["ended"])
+        at_ns, took_ns = time.monotonic_ns() - ago_ns, max(0, task["ended"] - task["began"])
+        telemetry.emit_at("spark.task", at_ns, took_ns, task=name)
         for each in sums:
-            telemetry.emit(
-                each["name"],
-                duration_ns=each["ns"],
-                **each["same"],
-                **each["sums"],
-                count=each["count"],
-                task=name,
-            )
+            event = telemetry.EventSums.as_event(each, task=name)
+            telemetry.emit_at(event.name, at_ns, event.duration_ns, **event.attributes)

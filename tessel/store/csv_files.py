@@ -78,7 +78,7 @@ class CsvFile(File):
         pa.enable_signal_handlers(False)
         try:
             reader = csv.open_csv(
-                pa.input_stream(str(self.path), compression="detect"),
+                self.text(),
                 read_options=csv.ReadOptions(
                     block_size=file_kinds.BLOCK_BYTES, encoding=options.encoding
                 ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -67,6 +67,9 @@ class FileOptions:
     encoding: str = "utf-8"
 
 
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
+
+
 class UnfitError(Exception):
     """A value of a text file does not fit the type that its first block gave the column."""
 
@@ -84,7 +87,11 @@ class File:
         Where it lies.
     types
         Names and types of its columns.
+    share
+        Returns how much of a file that is open was read, of 1.
     """
+
+    share: Callable[[], float] = staticmethod(lambda: 1.0)
 
     def __init__(self, path: Path, options: FileOptions) -> None:
         self.path = path
@@ -94,11 +101,12 @@ class File:
     @property
     def is_compressed(self) -> bool:
         """Whether its length says nothing of that of its text."""
-        return self.path.suffix in (".gz", ".bz2", ".zst")
+        return self.path.suffix in _COMPRESSED
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by what is read first."""
         schema, _ = self.open(None)
+        vars(self).pop("share", None)  # which holds the file open
         check_column_names(schema.names)
         return {field.name: field.type for field in schema}
 
@@ -114,10 +122,20 @@ class File:
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
         except (pa.ArrowException, OSError) as error:
             raise unreadable(self.path, error) from error
+        finally:
+            vars(self).pop("share", None)
 
     def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns as they lie in the file, and the rows."""
         raise NotImplementedError
+
+    def text(self) -> pa.NativeFile:
+        """Return the bytes of a file of text, which may be compressed."""
+        raw = pa.OSFile(str(self.path))
+        size = max(1, raw.size())
+        self.share = lambda: 1.0 if raw.closed else raw.tell() / size
+        form = _COMPRESSED.get(self.path.suffix)
+        return raw if form is None else pa.CompressedInputStream(raw, form)
 
     def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:
         """Return the types that a reader of text is told: of a schema, or those that were given."""
@@ -143,9 +161,15 @@ class ParquetFile(File):
 
         opened = parquet.ParquetFile(self.path)
 
+        read, rows = 0, max(1, opened.metadata.num_rows)
+        self.share = lambda: read / rows
+
         def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal read
             with closing(opened):
-                yield from opened.iter_batches(batch_size=1 << 17)
+                for batch in opened.iter_batches(batch_size=1 << 17):
+                    read += batch.num_rows
+                    yield batch
 
         return opened.schema_arrow.remove_metadata(), batches()
 
@@ -182,7 +206,7 @@ class JsonLines(File):
 
         try:
             reader = json.open_json(
-                self._stream(),
+                self.text(),
                 read_options=json.ReadOptions(block_size=BLOCK_BYTES),
                 parse_options=json.ParseOptions(
                     explicit_schema=pa.schema(list(self._given(schema).items()))
@@ -227,13 +251,10 @@ class JsonLines(File):
         self._settled = True
         return types
 
-    def _stream(self) -> pa.NativeFile:
-        return pa.input_stream(str(self.path), compression="detect")
-
     def _blocks(self) -> Iterator[bytes]:
         """Return the text in blocks of whole lines."""
         rest = b""
-        with self._stream() as stream:
+        with self.text() as stream:
             while text := stream.read(BLOCK_BYTES):
                 lines, newline, behind = text.rpartition(b"\n")
                 if newline:

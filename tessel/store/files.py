@@ -35,6 +35,7 @@ from tessel.store.file_kinds import (
     joined,
     unreadable,
 )
+from tessel.telemetry import emit
 
 __all__ = ["ENDINGS", "EPOCHS", "KINDS", "FileOptions", "Files", "require_file"]
 
@@ -122,10 +123,16 @@ class Files:
 
     def _batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([], schema=self.schema)
-        for file in files:
+        sizes = [file.path.stat().st_size for file in files]
+        rows = before = 0
+        for file, size in zip(files, sizes, strict=True):
             for batch in file.batches(self.schema):
                 if batch.num_rows:
+                    rows += batch.num_rows
+                    done = before + int(file.share() * size)
+                    emit("file.read", done=done, total=sum(sizes), rows=rows, bytes=done)
                     yield batch
+            before += size
 
 
 KINDS: dict[str, type[File]] = {

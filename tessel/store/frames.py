@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel import telemetry
 from tessel.errors import (
     DuplicateColumnError,
     InvalidInputError,
@@ -87,6 +88,13 @@ def read_frame(data: Any) -> Frame:
     """
     if _are_rows(data):
         data = _rows_as_table(data)
+    rows = getattr(data, "num_rows", None) or next(iter(getattr(data, "shape", ())), 0)
+    if type(rows) is int:  # of a stream nobody knows them
+        telemetry.emit("write.rows", of=id(data), done=0, total=rows)
+    return _frame_of(data)
+
+
+def _frame_of(data: Any) -> Frame:
     is_one = _is_table(data) or _is_column(data) or isinstance(data, _NO_PARTS)
     if not is_one and isinstance(data, Iterable):
         if getattr(data, "ndim", 1) == 0:  # numpy says that it can be iterated
@@ -106,12 +114,12 @@ def _from_parts(parts: Iterator[Any]) -> Frame:
             "an iterable without any tables has no columns",
             hint="give at least one table; it may be without rows",
         )
-    head = read_frame(_required_table(first))
+    head = _frame_of(_required_table(first))
 
     def tables() -> Iterator[pa.Table]:
         yield from head.tables
         for part in parts:
-            frame = read_frame(_required_table(part))
+            frame = _frame_of(_required_table(part))
             differences = describe_differences(head.schema, frame.schema)
             if differences:
                 raise SchemaMismatchError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.errors import OptionError
 from tessel.errors.arguments import checks_arguments
+from tessel.progress import operation
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
 from tessel.store.manifest.packing.preload import Preloader
 from tessel.store.timeline import AsOf, Timeline
@@ -108,11 +109,12 @@ class ManifestSets(Timeline):
             self.check_writable()
         base = self.history.newest(self.branch)
         by = self.known_configuration() if checked is None else checked
-        plan, objects, repackings = repack_all(by, base.snapshot, self.manifest)
+        with operation("repack"):
+            plan, objects, repackings = repack_all(by, base.snapshot, self.manifest)
         size = sum(len(data) for _, data in objects)
         if dry_run or not repackings:
             return RepackReport(base.number, dry_run, plan, len(repackings), size)
-        with contextlib.closing(WriteSession(self.objects)) as session:
+        with operation("repack"), contextlib.closing(WriteSession(self.objects)) as session:
             landed = self.history.commit(
                 base,
                 repackings,

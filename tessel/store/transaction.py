@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.options import options
+from tessel.progress import operation
 from tessel.store.history.history import History
 from tessel.store.history.versions import Commit
 from tessel.store.manifest.format import ManifestReference
@@ -45,7 +46,9 @@ def _verb(function: Callable[Concatenate[Stage, P], R]) -> Callable[Concatenate[
 
     @functools.wraps(function)
     def called(self: Transaction, /, *positional: P.args, **named: P.kwargs) -> R:
-        return function(self._open(), *positional, **named)
+        symbol = positional[0] if positional else named.get("symbol", "")
+        with operation(function.__name__, str(symbol)):
+            return function(self._open(), *positional, **named)
 
     signature = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -180,7 +183,7 @@ class Transaction:
         # Whatever comes of it, these changes are not tried twice.
         self._abandoned = True
         landed = self._base.number
-        with options(), stage.session.ending():
+        with options(), operation("commit"), stage.session.ending():
             changes = stage.changes()
             if changes:
                 landed = self._history.commit(

@@ -49,7 +49,7 @@ def _tables(store: Store, query: QueryBuilder) -> tuple[dict[str, Any], dict[str
     ran, read = parts[-2:]
     assert isinstance(ran, Table)
     assert isinstance(read, Table)
-    clauses = {f"{name}: {form}": (units, rows) for name, form, units, rows, _ in ran.rows}
+    clauses = {f"{name}: {form}": (units, rows) for name, form, units, rows, *_ in ran.rows}
     return clauses, {f"{c} {form} for {by}": n for c, form, by, n in read.rows}, ran
 
 

@@ -318,3 +318,29 @@ def test_version() -> None:
     facts = json.loads(_run(["version", "-o", "json"]).stdout)
     assert facts["tessel"] == "0.1.0"
     assert facts["pyarrow"] == pa.__version__
+
+
+def test_a_run_is_written_as_a_page_and_a_trace(folder: Path, tmp_path: Path) -> None:
+    page, trace = tmp_path / "run.html", tmp_path / "run.json"
+    asked = ["explain", "trades", "size > 100", "-s", folder]
+    _run([*asked, "--analyze", "--html", page, "--trace", trace])
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert trace.read_text(encoding="utf-8").startswith("[{")
+    failed = _run([*asked, "--analyze", "--trace", tmp_path / "absent" / "x"], code=4)
+    assert "clauses as they ran" in failed.stdout  # the answer stands all the same
+    assert "no file can be written" in failed.stderr
+    refused = _run([*asked, "--html", tmp_path / "other.html"], code=4)
+    assert "--analyze" in refused.stderr
+    assert not (tmp_path / "other.html").exists()
+
+
+@pytest.mark.parametrize("flag", ["--progress", "--no-progress"])
+def test_an_option_switches_the_bar(
+    folder: Path, flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tessel import progress
+
+    seen: list[bool] = []
+    monkeypatch.setattr(progress, "_display", lambda: seen.append(progress.current().progress))
+    _run([flag, "query", "trades", "size > 100", "-s", folder])
+    assert set(seen) == {flag == "--progress"}

@@ -14,14 +14,18 @@ from tessel.display import (
     Document,
     Edge,
     Graph,
+    Lane,
+    Lanes,
     Node,
     Section,
+    Span,
     Table,
     Tree,
     render_dot,
     render_html,
     render_json,
     render_mermaid,
+    render_page,
     render_text,
 )
 from tessel.display.cells import shortened, text_width
@@ -203,7 +207,7 @@ class Outline(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
+        if self.open[-1:] not in (["style"], ["script"]):
             self.text.append(data)
 
 
@@ -223,11 +227,13 @@ def test_html_of_a_table():
 
 @pytest.mark.parametrize("page", [False, True])
 def test_html_is_whole_and_fetches_nothing(page):
-    text = render_html(DOCUMENT, page=page)
+    text = render_page(DOCUMENT) if page else render_html(DOCUMENT)
     outline = Outline(text)
     assert text.startswith("<!DOCTYPE html>" if page else '<div class="tessel">')
-    assert not any(name in ("src", "href") for _, names in outline.seen for name in names)
-    assert "script" not in {tag for tag, _ in outline.seen}
+    links = [names["href"] for _, names in outline.seen if "href" in names]
+    assert all(link is not None and link.startswith("#") for link in links)
+    assert not any("src" in names for _, names in outline.seen)
+    assert [tag for tag, _ in outline.seen].count("script") == page
     assert "url(" not in text
     assert "@import" not in text
     shown = "".join(outline.text)
@@ -250,9 +256,63 @@ def test_nothing_of_a_document_becomes_markup():
             Graph((Node("n", "n"),), (Edge("n", "n", NASTY),)),
         ),
     )
-    outline = Outline(render_html(document, page=True))
-    assert "script" not in {tag for tag, _ in outline.seen}
-    assert "".join(outline.text).count("<script>") >= 12
+    span = Span(0, 1, NASTY, NASTY, ((NASTY, NASTY),))
+    lanes = Lanes(NASTY, NASTY, 1, (Lane(NASTY, (span,)),), (NASTY,))
+    document = Document(NASTY, (*document.parts, lanes, Section(NASTY, (lanes,))))
+    outline = Outline(render_page(document))
+    assert [tag for tag, _ in outline.seen].count("script") == 1  # its own
+    assert "".join(outline.text).count("<script>") >= 40
+
+
+# --- lanes ------------------------------------------------------------------------------------
+
+LANES = Lanes(
+    "rows",
+    "ms",
+    8.0,
+    (
+        Lane("thread 1", (Span(0, 4, "a", "read", (("rows", 3),)), Span(1, 2, "b", "clause"))),
+        Lane("two", (Span(6, 8, "c", "pruned"), Span(4, 5, "d"))),
+    ),
+    ("one is not drawn",),
+)
+
+
+def test_lanes_as_text():
+    assert render_text(LANES, width=18) == (
+        "rows\nthread 1  ████····\ntwo       ····█···\n0 to 8 ms\none is not drawn"
+    )
+    assert render_text(LANES, width=14).split("\n")[1:3] == ["thread 1  ██··", "two       ··▒·"]
+    assert render_text(Lanes("", "rows", 0.0, (Lane("x", (Span(0, 0, "y"),)),)), width=5) == (
+        "x  ··\n0 to 0 rows"
+    )
+
+
+def test_lanes_as_html():
+    outline = Outline(render_html(LANES))
+    rects = [names for tag, names in outline.seen if tag == "rect"]
+    places = [(each["data-of"], each["x"], each["y"], each["width"]) for each in rects]
+    assert places == [
+        ("a", "0.00", "1", "500.00"),
+        ("b", "125.00", "15", "125.00"),  # within the one before, and so below it
+        ("d", "500.00", "1", "125.00"),
+        ("c", "750.00", "1", "250.00"),
+    ]
+    assert "a\nrows: 3" in outline.text
+    assert [names["height"] for tag, names in outline.seen if tag == "svg"] == ["28", "14"]
+
+
+def test_lanes_as_json():
+    told = json.loads(render_json(LANES))
+    assert told["lanes"][0]["spans"][0] == {
+        **{"start": 0, "stop": 4, "label": "a", "kind": "read", "facts": {"rows": 3}}
+    }
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 9)])
+def test_a_span_outside_of_its_axis_is_refused(start, stop):
+    with pytest.raises(InvalidInputError, match="on an axis to 8"):
+        Lanes("", "ms", 8, (Lane("x", (Span(start, stop, "y"),)),))
 
 
 # --- width --------------------------------------------------------------------------------------

@@ -50,7 +50,11 @@ def _emitted(
     heard: list[telemetry.Event] = []
     with telemetry.follow(heard.append):
         left = told.taken(rows)
-    return left, [{"name": e.name, "ns": e.duration_ns, **e.attributes} for e in heard]
+    tasks = [event for event in heard if event.name == "spark.task"]
+    assert all(0 <= task.duration_ns < 60 * 10**9 for task in tasks)
+    told = [event for event in heard if event.name != "spark.task"]
+    assert {e.attributes["task"] for e in told} == {t.attributes["task"] for t in tasks}
+    return left, [{"name": e.name, "ns": e.duration_ns, **e.attributes} for e in told]
 
 
 def test_a_task_sends_the_sums_of_its_events_and_passes_those_before_it_on() -> None:

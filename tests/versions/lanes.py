@@ -115,10 +115,15 @@ def _on_pyspark(version: str) -> Lane:
     return Lane(name, pythons, Versions.NEWEST, beside=beside, trials=("spark",))
 
 
+_PLAYWRIGHT = "playwright>=1.50"
+
 LANES: tuple[Lane, ...] = (
     Lane("newest", NEWEST_PYTHONS, Versions.NEWEST, ("dev",), _ACROSS_VERSIONS),
     Lane("oldest", (OLDEST_PYTHON,), Versions.OLDEST, ("dev",), _ACROSS_VERSIONS),
     Lane("optimized", NEWEST_PYTHONS, Versions.PINNED, ("dev",), _WITHOUT_ASSERTS, ("-OO",)),
+    Lane(
+        "browser", NEWEST_PYTHONS, Versions.PINNED, ("dev",), ("tests/browser",), (), (_PLAYWRIGHT,)
+    ),
     Lane("wheel", NEWEST_PYTHONS, Versions.NEWEST),
     Lane("wheel-oldest", (OLDEST_PYTHON,), Versions.OLDEST),
     Lane("wheel-spark", NEWEST_PYTHONS, Versions.NEWEST, ("spark",)),
@@ -145,5 +150,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
 )
 """What one run of CI adds, the number of commits choosing the row: lanes that have run green."""
 
-WAITING: dict[str, str] = {}
+WAITING: dict[str, str] = {
+    "browser": "needs a Chromium on the machine, which `make test-browser` brings",
+}
 """The lanes that have no turn yet, and why; ``make test-versions`` runs them by name."""

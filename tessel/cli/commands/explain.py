@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from tessel.cli.arguments import (
     version_of,
 )
 from tessel.cli.output import OutputFormat, make_output
+from tessel.errors import InvalidInputError
 
 __all__ = ["explain"]
 
@@ -36,6 +38,12 @@ def explain(
     analyze: Annotated[
         bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --analyze: a page of the run.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --analyze: a trace for Perfetto.")
+    ] = None,
     engine: Engine = None,
     master: Master = None,
     conf: Conf = None,
@@ -44,6 +52,11 @@ def explain(
     """Say what a query would read, and the reason for each segment that it would not."""
     import json
 
+    if (html or trace) and not analyze:
+        raise InvalidInputError(
+            "a page and a trace are of a run, and without --analyze nothing runs",
+            hint="add --analyze",
+        )
     explanation = open_existing(store).explain(
         symbol,
         read_plan(plan),
@@ -54,3 +67,9 @@ def explain(
     )
     data = json.loads(explanation.render("json"))
     make_output(output).document(str(explanation), data)
+    # Behind the answer, which a file that cannot be written leaves as it is.
+    if explanation.profile is not None:
+        if html is not None:
+            explanation.profile.write_html(html)
+        if trace is not None:
+            explanation.profile.write_trace(trace)

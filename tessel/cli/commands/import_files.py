@@ -96,6 +96,7 @@ def import_files(
     """
     import tessel as ts
     from tessel.expression.types import parse_type
+    from tessel.progress import operation
     from tessel.store.files import FileOptions, Files
 
     formats, epochs = _time_formats(time_format or (), index)
@@ -121,17 +122,18 @@ def import_files(
         run = run_name(symbol, paths)
         done = _done(target, symbol, run, len(parts)) if resume else 0
         taken = 0
-        for at in parts[done:]:
-            taken += _commit(
-                target,
-                symbol,
-                rows,
-                at,
-                index=index,
-                sort=sort,
-                message=f"{run} {(at or 0) + 1}/{len(parts)}",
-                append=append or bool(at),
-            )
+        with operation("import", symbol):
+            for at in parts[done:]:
+                taken += _commit(
+                    target,
+                    symbol,
+                    rows,
+                    at,
+                    index=index,
+                    sort=sort,
+                    message=f"{run} {(at or 0) + 1}/{len(parts)}",
+                    append=append or bool(at),
+                )
         make_output(output).facts(
             {
                 "symbol": symbol,

@@ -14,6 +14,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import field
 from typing import Final
 
+import numpy as np
+
 from tessel.cancelling import thread_pool
 from tessel.ecs.components import SegmentKey
 from tessel.errors import NotFoundError, TesselError
@@ -117,6 +119,7 @@ class _Check:
         self._held: defaultdict[str, set[int]] = defaultdict(set)
         self._states: dict[tuple[int, tuple[ManifestEntry, ...]], tuple[str, SymbolState]] = {}
         self._noted: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
+        self._expected: dict[str, int] = {}
         self._bad_nodes = False
         self._bad_manifests: dict[str, str] = {}
         self._bad_segments: dict[SegmentKey, str] = {}
@@ -219,6 +222,8 @@ class _Check:
             for symbol in self._held[reference.object]:
                 for column_id in manifest.columns_of(symbol):
                     manifest.statistics(symbol, column_id)
+            held, of = manifest.holdings, list(self._held[reference.object])
+            self._expected[reference.object] = int(held.segments[np.isin(held.symbols, of)].sum())
         except TesselError as error:
             self._bad_manifests[reference.object] = error.message
 
@@ -246,7 +251,8 @@ class _Check:
             yield lambda i=identity, n=named, s=state: self._agree(i, n, s)  # type: ignore[misc]
 
     def _segment(self, key: SegmentKey) -> None:
-        emit("fsck.segment", object=key.object, bytes=key.length)
+        total = sum(self._expected.values())  # at most: manifests may share some
+        emit("fsck.segment", object=key.object, bytes=key.length, total=total)
         try:
             self._reader.verify(key)
         except TesselError as error:

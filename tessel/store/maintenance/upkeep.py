@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tessel.errors import CorruptStoreError, InvalidInputError, SnapshotExpiredError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import time_span_of
+from tessel.progress import operation
 from tessel.store.maintenance import LEASE_SECONDS, MINIMUM_AGE
 from tessel.store.maintenance.long_reads import leased_if_long
 from tessel.store.objects.base import freeing
@@ -51,7 +52,8 @@ class Upkeep(Timeline):
 
         if not dry_run:
             self.check_writable()
-        return collect(self.objects, self.history, minimum_age=minimum_age, dry_run=dry_run)
+        with operation("gc"):
+            return collect(self.objects, self.history, minimum_age=minimum_age, dry_run=dry_run)
 
     def expire(self, older_than: OlderThan, *, dry_run: bool = True) -> ExpiryReport:
         """Give up old versions; by default, only say which. ``gc`` then frees what they held.
@@ -76,7 +78,8 @@ class Upkeep(Timeline):
         with contextlib.nullcontext() if dry_run else freeing(self.objects):
             from tessel.store.maintenance.expire import expire
 
-            return expire(self.history, older_than, dry_run=dry_run)
+            with operation("expire"):
+                return expire(self.history, older_than, dry_run=dry_run)
 
     def lease(
         self, as_of: AsOf = None, *, lasting: timedelta = timedelta(seconds=LEASE_SECONDS)

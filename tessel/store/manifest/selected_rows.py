@@ -271,6 +271,17 @@ class SelectedRows:
         """Return in which form columns were read since the last call; for telemetry."""
         return self._lazy.take_forms()
 
+    @property
+    def row_ranges(self) -> list[tuple[int, int]]:
+        """The ranges of rows in which rows are selected, those that touch as one."""
+        found: list[tuple[int, int]] = []
+        for each in self._ranges:
+            if found and found[-1][1] == each.low:
+                found[-1] = found[-1][0], each.high
+            else:
+                found.append((each.low, each.high))
+        return found
+
     def pages_left(self, predicate: Expression) -> tuple[int, int]:
         """Keep the pages that zone maps do not prune for a predicate; no page is read.
 

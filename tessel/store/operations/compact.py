@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from tessel import telemetry
 from tessel.arrays import arrow_array
 from tessel.lazy import dataclass
 from tessel.options import current, options
@@ -82,10 +83,11 @@ def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
             return
         reader = stage.reader(working.state)
         edits = []
+        total = sum(run.last - run.first for run in runs)
         for run in runs:
             start = int(table.slice_start[run.first])
             stop = int(table.slice_end[run.last - 1])
-            extents = stage.write_rows(state, _rows(reader, run))
+            extents = stage.write_rows(state, _rows(reader, run, total))
             edits.append(Edit(start, stop, extents))
     working.splice(edits, "compact")
 
@@ -159,6 +161,8 @@ def _runs(table: SegmentTable, columns: int) -> list[_Run]:
     return runs
 
 
-def _rows(reader: Reader, run: _Run) -> Iterator[pa.Table]:
+def _rows(reader: Reader, run: _Run, total: int) -> Iterator[pa.Table]:
     for number in range(run.first, run.last):
-        yield reader.slice(number)
+        table = reader.slice(number)
+        telemetry.emit("compact.slice", rows=len(table), bytes=table.nbytes, total=total)
+        yield table

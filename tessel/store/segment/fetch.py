@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tessel import telemetry
 from tessel.ecs.components import SegmentKey
 from tessel.errors import (
     CorruptSegmentError,
@@ -92,7 +93,8 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
             parts = more
         entries = np.concatenate([entries, later[ranges(later).inside(parts)]])
     # Pages without bytes, of nothing but one value, are there without a request.
-    answers = source.read(parts) if len(parts) else []
+    with telemetry.span("storage.fetch", bytes=parts.total_bytes, requests=len(parts)):
+        answers = source.read(parts) if len(parts) else []
     errors = {at: each for at, each in enumerate(answers) if isinstance(each, Exception)}
     if errors and len(later):
         fetch(source, [dataclasses.replace(each, later=()) for each in wanted])

@@ -17,6 +17,7 @@ from dataclasses import field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel import telemetry
 from tessel.ecs.components import ColRange, RowRange, SegmentKey
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -222,6 +223,8 @@ class SegmentWriter:
             first, last = self._times(slice_.rows)
             segments, rows = tuple(slice_.segments), slice_.rows.num_rows
             written.append(WrittenSlice(rows, segments, first, last, slice_.statistics))
+            size = sum(each.key.length for each in segments)
+            telemetry.emit("segment.write", rows=rows, bytes=size)
 
     def _times(self, part: pa.Table) -> tuple[int | None, int | None]:
         if self._index is None:

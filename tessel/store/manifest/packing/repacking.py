@@ -129,7 +129,10 @@ def encoded_to_fit(
     inflation: Mapping[int, Fraction] = {}
     while True:
         planned = make(inflation)
-        encoded = [encode_one(each) for each in planned]
+        encoded = []
+        for number, each in enumerate(planned):
+            encoded.append(encode_one(each))
+            emit("manifests.encode", of=id(planned), done=number + 1, total=len(planned))
         lengths = [len(each.data) for each in encoded]
         more = oversized(configuration, planned, lengths, inflation)
         if not more:
