@@ -360,6 +360,10 @@ class LazyTable(Verbs):
         reader = pa.RecordBatchReader.from_batches(schema, self.iter_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
+    def __narwhals_dataframe__(self) -> Any:
+        """Run the query for narwhals' ``from_native``, which calls this."""
+        return self.collect().__narwhals_dataframe__()
+
     def then(self, *clauses: Clause) -> LazyTable:
         """Return the query with clauses added at the end."""
         return dataclasses.replace(self, query=self.query.then(*clauses))
@@ -612,6 +616,7 @@ class LazyTable(Verbs):
             segments=sum(view.segment_count for view, _ in views),
             executor=executor,
             elapsed_ns=elapsed_ns,
+            metadata=next((v.metadata for v, _ in views if v.name == self.symbol), {}),
         )
 
 

@@ -42,6 +42,7 @@ def owner(store: ts.Store, on: str) -> Any:
     lazy = store.scan("trades")
     return {
         "store": lambda: store,
+        "builder": lambda: store,  # which runs the query
         "query": lambda: lazy,
         "lazy": lambda: lazy,
         "expression": lambda: ts.col("price"),
@@ -50,7 +51,7 @@ def owner(store: ts.Store, on: str) -> Any:
 
 
 def asked(store: ts.Store, on: str) -> Any:
-    return ts.QueryBuilder() if on == "query" else owner(store, on)
+    return ts.QueryBuilder() if on in ("query", "builder") else owner(store, on)
 
 
 OWN_SETTING = {
@@ -78,7 +79,10 @@ def test_the_error_says_ours(store: ts.Store, row: ForeignName) -> None:
 @pytest.mark.parametrize("row", FOREIGN_NAMES, ids=_shown)
 def test_ours_runs(store: ts.Store, row: ForeignName) -> None:
     OWN_SETTING.get(row.our_name, lambda store: None)(store)
-    found = eval(f"owner.{row.ours}", {"owner": owner(store, row.on), "ts": ts, "store": store})
+    found = eval(
+        f"owner.{row.ours}",
+        {"owner": owner(store, row.on), "ts": ts, "store": store, "q": ts.QueryBuilder()},
+    )
     if row.on == "query":
         found.collect()
     elif row.on == "expression":

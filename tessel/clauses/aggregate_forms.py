@@ -19,19 +19,21 @@ from tessel.clauses.aggregates.registry import (
     find_aggregate,
     find_bundle,
 )
-from tessel.clauses.computed import ComputedColumn, free_name
+from tessel.clauses.computed import free_name
 from tessel.clauses.results import FORMS, NamedAggregate, named_aggregate
 from tessel.errors import AggregateError
 from tessel.expression.leaves import Column, Literal
+from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.rewriting import rewrite
 from tessel.lazy import dataclass
 
-__all__ = ["AggregateForm", "AggregateLike", "Outputs", "read_outputs"]
+__all__ = ["AggregateForm", "AggregateLike", "AllForms", "Outputs", "read_outputs"]
 
 AggregateLike = str | Aggregate
 AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
+AllForms = str | Mapping[str, AggregateForm | list[AggregateLike]] | Expression | ComputedColumn
 
 _Output = NamedAggregate | ComputedColumn
 
@@ -53,9 +55,9 @@ class Outputs:
 
 
 def read_outputs(
-    by_column: Mapping[str, Any] | Expression | None,
+    by_column: Mapping[str, Any] | Expression | ComputedColumn | None,
     by_output: Mapping[str, Any],
-    more: Sequence[Expression] = (),
+    more: Sequence[Expression | ComputedColumn] = (),
 ) -> Outputs:
     """Read the forms in which people write aggregates.
 
@@ -80,9 +82,9 @@ def read_outputs(
         beside aggregates.
     """
     found: list[_Output] = []
-    if isinstance(by_column, Expression) or more:
+    if isinstance(by_column, Expression | ComputedColumn) or more:
         unnamed = (by_column, *more)
-        by_output = {**{_only_column(each): each for each in unnamed}, **by_output}
+        by_output = {**dict(map(_with_name, unnamed)), **by_output}
         if len(by_output) < len(unnamed):
             raise AggregateError(
                 "two of these aggregates read one column, and would have its name",
@@ -93,7 +95,7 @@ def read_outputs(
         if isinstance(value, list):
             for each in value:
                 found += _of_column(name, each, several=True)
-        elif isinstance(value, tuple | Expression) or _is_call(value):
+        elif isinstance(value, tuple | Expression | ComputedColumn) or _is_call(value):
             found += _of_output(name, value)
         else:
             found += _of_column(name, value, several=False)
@@ -106,14 +108,17 @@ def read_outputs(
     return _outputs(found)
 
 
-def _only_column(expression: Any) -> str:
+def _with_name(expression: Any) -> tuple[str, Any]:
+    """Return an aggregate with its name: the one it was given, or that of its column."""
+    if isinstance(expression, ComputedColumn):
+        return expression.name, expression.expression
     columns: list[str] = sorted(expression.columns()) if isinstance(expression, Expression) else []
     if len(columns) != 1:
         raise AggregateError(
             f"{expression} has no name: it reads {', '.join(columns) or 'no column'}",
             hint=f"name it: agg(total={expression})",
         )
-    return columns[0]
+    return columns[0], expression
 
 
 def _is_call(value: Any) -> bool:
@@ -133,6 +138,8 @@ def _of_column(column: str, aggregate: Any, *, several: bool) -> Iterator[NamedA
 
 
 def _of_output(output: str, value: Any) -> Iterator[_Output]:
+    if isinstance(value, ComputedColumn):
+        value = value.expression
     if isinstance(value, str) and not _is_call(value):
         how = "size" if value.lower() == "count" else value  # of no column: of rows
         yield named_aggregate(output, find_aggregate(how), [])

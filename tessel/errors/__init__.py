@@ -19,6 +19,7 @@ the same words.
     │   ├── UnknownVerbError (AttributeError)      verb-not-found
     │   └── StoreNotFoundError (FileNotFoundError) store-not-found
     ├── InvalidInputError (ValueError)             invalid-input
+    │   ├── UnknownArgumentError (TypeError)       argument-unknown
     │   ├── OptionError                            option-invalid
     │   ├── LimitError                             limit-exceeded
     │   ├── UnicodeTextError (UnicodeError)        text-not-unicode
@@ -133,6 +134,7 @@ __all__ = [
     "TesselError",
     "TruthValueError",
     "UnicodeTextError",
+    "UnknownArgumentError",
     "UnknownVerbError",
     "UnsortedIndexError",
     "UnsupportedTypeError",

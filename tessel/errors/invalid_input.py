@@ -30,9 +30,25 @@ __all__ = [
     "SymbolNameError",
     "TruthValueError",
     "UnicodeTextError",
+    "UnknownArgumentError",
     "UnsortedIndexError",
     "UnsupportedTypeError",
 ]
+
+_VALUES = (
+    "values are None, bool, int, float, text, bytes, Decimal, dates, times, timestamps, durations, "
+    "and numpy, pandas or Arrow scalars of such types"
+)
+_SYSTEMS = {
+    **{"polars": "Polars", "pyspark": "Spark", "ibis": "Ibis", "narwhals": "narwhals"},
+    **{"duckdb": "DuckDB", "_duckdb": "DuckDB", "pandas": "pandas"},
+}
+"""Whose expressions people bring, by the package of their class."""
+
+
+def _article(name: str) -> str:
+    return "an" if name[:1].lower() in "aeiou" else "a"
+
 
 _MAY_BE_SECRET = ("credentials", "options", "uri")
 
@@ -77,10 +93,25 @@ class InvalidInputError(TesselError, ValueError):
     @classmethod
     def no_value(cls, value: object) -> Self:
         """Make the error for what is not one value of a type that columns have."""
+        system = type(value).__module__.partition(".")[0]
+        name, hint = type(value).__name__, _VALUES
+        if name in ("Expr", "Column", "Deferred", "Expression") and system in _SYSTEMS:
+            name = f"{_SYSTEMS[system]} expression"
+            hint = 'write it as ts.col("price") > 1, or as text: "price > 1"'
+        elif callable(value) and not isinstance(value, type):
+            hint = (
+                'rows are not given to functions: write ts.col("price") > 1, or "price > 1"; a '
+                "function over whole tables is a clause of your own"
+            )
+        elif hasattr(value, "__len__"):
+            hint = (
+                "of many values, or a mask with one for each row, there is none for a row: write "
+                'the condition, ts.col("price") > 1; is_in([1, 2]) asks for some values, and '
+                "take([0, 2]) for rows by their positions"
+            )
         return cls(
-            f"a {type(value).__name__} is not a value that can be taken",
-            hint="values are None, bool, int, float, text, bytes, Decimal, dates, times, "
-            "timestamps, durations, and numpy, pandas or Arrow scalars of such types",
+            f"{_article(name)} {name} is not a value that can be taken",
+            hint=hint,
             type=type(value).__name__,
         )
 
@@ -116,6 +147,22 @@ class InvalidInputError(TesselError, ValueError):
         return cls(
             f"{what} from {first!r} to {last!r} ends before it begins",
             hint="exchange the two",
+        )
+
+
+class UnknownArgumentError(InvalidInputError, TypeError):
+    """An argument by a name that a function does not have."""
+
+    kind = "argument-unknown"
+
+    @classmethod
+    def for_name(cls, function: str, name: str, existing: Sequence[str]) -> Self:
+        """Make the error for an argument that was given by name."""
+        return cls(
+            f"{function} has no argument {name!r}",
+            function=function,
+            argument=name,
+            **suggestion(name, existing, "arguments"),
         )
 
 

@@ -182,6 +182,22 @@ class UnknownVerbError(NotFoundError, AttributeError):
         )
 
     @classmethod
+    def before_agg(cls, name: object, what: str, *, is_how: bool) -> Self:
+        """Make the error for what is asked of groups before it is said what is computed of them.
+
+        ``is_how`` tells that the name is that of an aggregate.
+        """
+        every = f'.agg("{name}") of all columns that can, ' if is_how and what == "groups" else ""
+        how = name if is_how else "mean"
+        one = f'.agg({how}=("price", "{how}")) of one'
+        return cls(
+            f"{what} have no {shown(name)}: they wait for agg",
+            hint=f"say what is computed of each: {every}{one}, and go on behind it",
+            name=str(name),
+            nearest="agg",
+        )
+
+    @classmethod
     def foreign(cls, name: str, ours: str, example: str, remark: str) -> Self:
         """Make the error for a name that another system has for something of ours."""
         return cls(

@@ -9,9 +9,20 @@ import pyarrow as pa
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.select import Select
-from tessel.clauses.verbs.arguments import ExpressionLike, Query, QueryType, as_expression, as_names
+from tessel.clauses.verbs.arguments import (
+    ExpressionLike,
+    Query,
+    QueryType,
+    as_expression,
+    as_keys,
+    as_names,
+)
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
+from tessel.expression.build import col
+from tessel.expression.leaves import Column
+from tessel.expression.named import ComputedColumn
+from tessel.expression.node import Expression
 from tessel.expression.types import type_name
 
 __all__ = ["ColumnVerbs"]
@@ -29,11 +40,26 @@ class ColumnVerbs(Query):
         """Add the column ``name``, or replace it where it stands."""
         return self.then(Apply(name, as_expression(expression)))
 
-    def with_columns(self: QueryType, **columns: ExpressionLike | int | float | bool) -> QueryType:
-        """Add or replace several columns; a later one sees the earlier ones."""
-        return self.then(*(Apply(name, as_expression(value)) for name, value in columns.items()))
+    def with_columns(
+        self: QueryType,
+        *columns: Expression | ComputedColumn | Mapping[str, ExpressionLike],
+        **named: ExpressionLike | int | float | bool,
+    ) -> QueryType:
+        """Add or replace several columns; a later one sees the earlier ones.
 
-    def select(self: QueryType, *columns: str | Sequence[str]) -> QueryType:
+        ``with_columns(twice="price * 2")``; without a keyword, an expression has the name of
+        ``.alias("twice")``, or that of the one column it reads.
+        """
+        for each in columns:
+            if isinstance(each, str):
+                raise PlanError(
+                    f"with_columns: {each!r} needs a name", hint=f"with_columns(name={each!r})"
+                )
+        made = as_keys(columns, named, "with_columns(name={})")
+        pairs = [(e, col(e)) if isinstance(e, str) else (e.name, e.expression) for e in made]
+        return self.then(*(Apply(name, expression) for name, expression in pairs))
+
+    def select(self: QueryType, *columns: str | Column | Sequence[str]) -> QueryType:
         """Keep these columns, in this order."""
         return self.then(Select(as_names(columns)))
 

@@ -6,51 +6,27 @@ from typing import Annotated
 
 import typer
 
-from tessel.cli.arguments import (
-    AsOf,
-    Conf,
-    Engine,
-    Form,
-    Master,
-    PlanText,
-    StoreUri,
-    Symbol,
-    executor_of,
-    open_existing,
-    read_plan,
-    version_of,
-)
+from tessel.cli.arguments import Form, Question, takes_query
 from tessel.cli.output import OutputFormat, make_output
 
 __all__ = ["explain"]
 
 
+@takes_query
 def explain(
-    symbol: Symbol,
-    plan: PlanText,
-    store: StoreUri,
-    as_of: AsOf = None,
+    question: Question,
     pages: Annotated[
         bool, typer.Option(help="Read page tables too, and tell which pages are dropped.")
     ] = False,
     analyze: Annotated[
         bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
     ] = False,
-    engine: Engine = None,
-    master: Master = None,
-    conf: Conf = None,
     output: Form = OutputFormat.TABLE,
 ) -> None:
     """Say what a query would read, and the reason for each segment that it would not."""
     import json
 
-    explanation = open_existing(store).explain(
-        symbol,
-        read_plan(plan),
-        as_of=version_of(as_of),
-        pages=pages,
-        analyze=analyze,
-        executor=executor_of(engine, master, conf),
-    )
+    lazy, executor = question.lazy(), question.executor()
+    explanation = lazy.explain(pages=pages, analyze=analyze, executor=executor)
     data = json.loads(explanation.render("json"))
     make_output(output).document(str(explanation), data)

@@ -121,6 +121,16 @@ def round_half_even(node: Round, values: Sequence[Value], result: pa.DataType) -
     return pc.round(value, ndigits=node.digits, round_mode="half_to_even")
 
 
+def whole_number(function: Callable[..., Value]) -> Kernel:
+    """Return the kernel of a function to whole numbers, which integers are already."""
+
+    def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        (value,) = values
+        return value if pa.types.is_integer(result) or pa.types.is_null(result) else function(value)
+
+    return kernel
+
+
 def extreme(function: Callable[..., Value]) -> Kernel:
     """Return the kernel of an elementwise extreme that skips missing values."""
 
@@ -150,6 +160,8 @@ KERNELS: dict[str, Kernel] = {
     "negative": negative,
     "abs": elementwise(pc.abs_checked),
     "round": round_half_even,
+    "ceil": whole_number(pc.ceil),
+    "floor_number": whole_number(pc.floor),
     "min_of": extreme(pc.min_element_wise),
     "max_of": extreme(pc.max_element_wise),
     "clip_low": clip(pc.max_element_wise),

@@ -245,6 +245,30 @@ class Round(Expression):
         return Signature((operand.type,), operand.type)
 
 
+class _WholeNumber(Unary):
+    """A number beside the operand that has no fraction."""
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        (operand,) = operands
+        require(self.name, operand, *_NUMBERS)
+        return Signature((operand.type,), operand.type)
+
+
+@register
+class Ceil(_WholeNumber):
+    """The least whole number that is not below the operand."""
+
+    name: ClassVar[str] = "ceil"
+
+
+@register
+class FloorNumber(_WholeNumber):
+    """The greatest whole number that is not above the operand."""
+
+    name: ClassVar[str] = "floor_number"
+
+
 _UNORDERED = (Family.LIST, Family.STRUCT, Family.OTHER)
 
 

@@ -1,0 +1,5 @@
+"""``python -m tessel``: the command ``tessel``, where its script is not on the path."""
+
+from tessel.cli import main
+
+main()
