@@ -349,6 +349,8 @@ class LazyTable(Verbs):
         raise self._not_run("collect() gives all rows, iter_batches() some after some")
 
     def __getitem__(self, item: object) -> Any:
+        if isinstance(item, slice):
+            raise self._not_run(f"row_range({item.start}, {item.stop}) keeps rows by position")
         raise self._not_run(f"write ts.col({item!r}) for a column, or collect()[{item!r}]")
 
     def _not_run(self, hint: str) -> PlanError:

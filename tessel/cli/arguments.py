@@ -67,7 +67,7 @@ AsOf = Annotated[
 PlanText = Annotated[
     str | None,
     typer.Argument(
-        metavar="[QUERY]",
+        metavar="QUERY",
         help="An expression, \"dep_delay > 15 and carrier == 'UA'\", or a plan file (.json, "
         ".yaml), before what the options say.",
         show_default=False,

@@ -268,10 +268,10 @@ def _call(name: Token, *arguments: Expression) -> Expression:
     if function is None:
         match = nearest(str(name), [*FUNCTIONS, *sorted(aggregate_call_names())])
         error = ExpressionSyntaxError(
-            f"no function {cut(name)!r}",
+            f"no function {cut(str(name))!r}",
             hint=(f"did you mean {match!r}?   " if match else "")
             + f"functions: {', '.join(sorted(FUNCTIONS))}",
-            name=cut(name),
+            name=cut(str(name)),
         )
         raise _MisuseError(name.start_pos or 0, len(name), error)
     try:

@@ -88,9 +88,9 @@ def as_expression(value: Any) -> Expression:
     return parse(value)
 
 
-def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
+def as_names(names: tuple[str | Column | Sequence[str], ...]) -> tuple[str, ...]:
     """Return names of columns, given one by one or in lists, as one tuple."""
-    flat: list[str] = []
+    flat: list[Any] = []
     for name in names:
         single = isinstance(name, str | Expression) or not isinstance(name, Iterable)
         flat += [name] if single else list(name)
@@ -189,7 +189,7 @@ def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
     for each in others:
         if not isinstance(each, str | SubQuery):
             raise PlanError(
-                f"{verb} takes symbols, not {shown(each)}",
+                f"{verb} takes symbols, not a {type(each).__name__}",
                 hint=f'{verb}("other"), or {verb}(store.scan("other")...); rows that are not '
                 'stored are written first: store.write("other", ...)',
             )
@@ -199,7 +199,9 @@ def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
 def as_row_count(verb: str, n: Any) -> int:
     """Return a whole number of rows; anything else is refused."""
     if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise PlanError(f"{verb} takes a whole number of rows, not {n!r}")
+        raise PlanError(
+            f"{verb} takes a whole number of rows, not {n!r}", hint=f"such as {verb}(5)"
+        )
     return int(n.__index__())
 
 

@@ -80,15 +80,16 @@ class RowVerbs(Query):
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]
         return self.then(RowRange(*ends))
 
-    def take(self: QueryType, rows: Sequence[int]) -> QueryType:
+    def take(self: QueryType, rows: Iterable[int]) -> QueryType:
         """Keep the rows at these positions, in the order given; one may come more than once.
 
         Positions count from 0, negative ones from the end. The rows between the least and the
         greatest are all that is read.
         """
+        from tessel.clauses.row_range import RowRange
         from tessel.clauses.take import Take
 
-        if isinstance(rows, str) or not isinstance(rows, Iterable):
+        if not isinstance(rows, Iterable) or type(rows) is str:
             raise PlanError(
                 f"take takes positions of rows, not {shown(rows)}",
                 hint="take([3, 1]); head(n) keeps the first n rows",
@@ -98,9 +99,8 @@ class RowVerbs(Query):
         if low < 0:
             return self.then(Take(positions))
         # cut first, so that no other rows are read
-        return self.row_range(low, max(positions, default=-1) + 1).then(
-            Take(tuple(each - low for each in positions), low)
-        )
+        cut = RowRange(low, max(positions, default=-1) + 1)
+        return self.then(cut, Take(tuple(each - low for each in positions), low))
 
     def sort(
         self: QueryType,

@@ -40,7 +40,7 @@ def submit(
     job: Annotated[
         str | None,
         typer.Argument(
-            metavar="[JOB]",
+            metavar="JOB",
             help="A file of a job or of a plan (.json, .yaml), or an expression.",
             show_default=False,
         ),

