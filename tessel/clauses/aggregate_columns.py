@@ -7,10 +7,8 @@ a resample, that names each of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tessel.clauses.aggregate_forms import AllForms, read_outputs
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
@@ -21,12 +19,10 @@ from tessel.clauses.resample import Resample
 from tessel.clauses.results import NamedAggregate
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, TesselError
-from tessel.expression.named import ComputedColumn
-from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["AggregateColumns", "aggregated"]
+__all__ = ["AggregateColumns"]
 
 
 @register
@@ -101,25 +97,3 @@ class AggregateColumns(Clause):
         for clause in self.lower(unit.schema):
             unit = clause.process(unit)
         return unit
-
-
-def aggregated(
-    clauses: tuple[Clause, ...],
-    by_column: AllForms | None,
-    more: Sequence[Expression | ComputedColumn],
-    outputs: Mapping[str, Any],
-) -> tuple[Clause, ...]:
-    """Return clauses of which the last groups rows, with the aggregates that ``agg`` was given."""
-    *before, clause = clauses
-    assert isinstance(clause, Aggregation | Resample)
-    if not isinstance(by_column, str):
-        found = read_outputs(by_column, outputs, more)
-        filled = dataclasses.replace(clause, aggregates=found.aggregates, results=found.results)
-        return (*before, filled)
-    if more or outputs:
-        raise AggregateError(
-            f"agg({by_column!r}) is of all columns, and stands alone",
-            hint=f'name what is computed: agg(total=("column", "{by_column}"), rows="count")',
-        )
-    drops = [each.drop_missing for each in before if isinstance(each, Partition)]
-    return (AggregateColumns(by_column, clause, *drops),)

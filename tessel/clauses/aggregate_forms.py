@@ -19,6 +19,7 @@ from tessel.clauses.aggregates.registry import (
     find_aggregate,
     find_bundle,
 )
+from tessel.clauses.base import Clause
 from tessel.clauses.computed import free_name
 from tessel.clauses.results import FORMS, NamedAggregate, named_aggregate
 from tessel.errors import AggregateError
@@ -29,7 +30,7 @@ from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.rewriting import rewrite
 from tessel.lazy import dataclass
 
-__all__ = ["AggregateForm", "AggregateLike", "AllForms", "Outputs", "read_outputs"]
+__all__ = ["AggregateForm", "AggregateLike", "AllForms", "Outputs", "aggregated", "read_outputs"]
 
 AggregateLike = str | Aggregate
 AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
@@ -106,6 +107,33 @@ def read_outputs(
             "agg needs at least one aggregate", hint='write agg(total=("column", "sum"))'
         )
     return _outputs(found)
+
+
+def aggregated(
+    clauses: tuple[Clause, ...],
+    by_column: AllForms | None,
+    more: Sequence[Expression | ComputedColumn],
+    outputs: Mapping[str, Any],
+) -> tuple[Clause, ...]:
+    """Return clauses of which the last groups rows, with the aggregates that ``agg`` was given."""
+    *before, clause = clauses
+    if not isinstance(by_column, str):
+        found = read_outputs(by_column, outputs, more)
+        filled: Any = dataclasses.replace(
+            clause,  # type: ignore[type-var]
+            aggregates=found.aggregates,
+            results=found.results,
+        )
+        return (*before, filled)
+    if more or outputs:
+        raise AggregateError(
+            f"agg({by_column!r}) is of all columns, and stands alone",
+            hint=f'name what is computed: agg(total=("column", "{by_column}"), rows="count")',
+        )
+    from tessel.clauses.aggregate_columns import AggregateColumns
+
+    drops = [each.drop_missing for each in before if hasattr(each, "drop_missing")]
+    return (AggregateColumns(by_column, clause, *drops),)  # type: ignore[arg-type]
 
 
 def _with_name(expression: Any) -> tuple[str, Any]:

@@ -235,7 +235,6 @@ others | lazy | to_duckdb | collect().to_duckdb()
 others | builder | collect | read("trades", query=q) | a query has no store of its own
 others | builder | count | read("trades", query=q) | a query has no store of its own
 others | builder | to_pandas | read("trades", query=q) | a query has no store of its own
-others | builder | explain | explain("trades", q) | a query has no store of its own
 others | query | first | head(1)
 others | query | last | tail(1)
 others | query | sel | select("price")

@@ -154,7 +154,7 @@ class GroupedQuery(AwaitsAggregates, Generic[QueryType]):
         ``.alias("mean")``; ``agg("sum")`` of all columns that can, under their own names.
         ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``, ``bar_low`` and ``bar_close``.
         """
-        from tessel.clauses.aggregate_columns import aggregated
+        from tessel.clauses.aggregate_forms import aggregated
         from tessel.clauses.aggregation import Aggregation
         from tessel.clauses.partition import Partition
 
@@ -185,7 +185,7 @@ class ResampledQuery(AwaitsAggregates, Generic[QueryType]):
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
-        from tessel.clauses.aggregate_columns import aggregated
+        from tessel.clauses.aggregate_forms import aggregated
         from tessel.clauses.resample import Resample
 
         clause = Resample(
