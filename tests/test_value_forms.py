@@ -179,7 +179,8 @@ def test_narwhals_takes_results_and_lazy_tables(store: ts.Store) -> None:
     import narwhals.stable.v1 as nw1
 
     lazy = store.scan("trades").filter("side == 'a'")
-    for native in (lazy, lazy.collect()):
+    natives: tuple[Any, ...] = (lazy, lazy.collect())
+    for native in natives:
         frame = nw.from_native(native)
         assert isinstance(frame, nw.DataFrame)
         assert frame.select(nw.col("price").sum()).item() == 100 * 2.0

@@ -33,7 +33,7 @@ from tessel.lazy import dataclass
 __all__ = ["AggregateForm", "AggregateLike", "AllForms", "Outputs", "aggregated", "read_outputs"]
 
 AggregateLike = str | Aggregate
-AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
+AggregateForm = str | Aggregate | Expression | ComputedColumn | tuple[Any, ...]
 AllForms = str | Mapping[str, AggregateForm | list[AggregateLike]] | Expression | ComputedColumn
 
 _Output = NamedAggregate | ComputedColumn

@@ -89,7 +89,8 @@ class RowVerbs(Query):
         from tessel.clauses.row_range import RowRange
         from tessel.clauses.take import Take
 
-        if not isinstance(rows, Iterable) or type(rows) is str:
+        given: Any = rows
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise PlanError(
                 f"take takes positions of rows, not {shown(rows)}",
                 hint="take([3, 1]); head(n) keeps the first n rows",
