@@ -407,6 +407,8 @@ class LazyTable(Verbs):
         raise self._not_run("collect() gives all rows, iter_batches() some after some")
 
     def __getitem__(self, item: object) -> Any:
+        if isinstance(item, slice):
+            raise self._not_run(f"row_range({item.start}, {item.stop}) keeps rows by position")
         raise self._not_run(f"write ts.col({item!r}) for a column, or collect()[{item!r}]")
 
     def _not_run(self, hint: str) -> PlanError:
@@ -417,6 +419,10 @@ class LazyTable(Verbs):
         schema = self.schema().arrow
         reader = pa.RecordBatchReader.from_batches(schema, self.iter_batches())
         return reader.__arrow_c_stream__(requested_schema)
+
+    def __narwhals_dataframe__(self) -> Any:
+        """Run the query for narwhals' ``from_native``, which calls this."""
+        return self.collect().__narwhals_dataframe__()
 
     def then(self, *clauses: Clause) -> LazyTable:
         """Return the query with clauses added at the end.
@@ -761,6 +767,7 @@ class LazyTable(Verbs):
             segments=sum(view.segment_count for view, _ in views),
             executor=executor,
             elapsed_ns=elapsed_ns,
+            metadata=next((v.metadata for v, _ in views if v.name == self.symbol), {}),
         )
 
 

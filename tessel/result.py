@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -47,6 +48,8 @@ class Lineage:
         What ran it.
     elapsed_ns
         Planning and running, nanoseconds.
+    metadata
+        What was written beside the rows of the symbol: ``write(..., metadata=)``.
     """
 
     store: str
@@ -57,6 +60,7 @@ class Lineage:
     segments: int
     executor: str
     elapsed_ns: int
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @checks_arguments
@@ -106,6 +110,10 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
+    def __narwhals_dataframe__(self) -> Any:
+        """Return the table for narwhals' ``from_native``, which calls this."""
+        return _required("narwhals").from_native(self.to_arrow())._compliant_frame
+
     @property
     def schema(self) -> TableSchema:
         """The columns, and which of them is the time index."""
@@ -121,6 +129,11 @@ class Result:
     def version(self) -> int:
         """The version of the store that was read."""
         return self.lineage.version
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was written beside the rows of the symbol: ``write(..., metadata=)``."""
+        return dict(self.lineage.metadata)
 
     @property
     def column_names(self) -> list[str]:

@@ -26,6 +26,7 @@ from tessel.errors import (
     VersionNotFoundError,
     nearest,
 )
+from tests.error_pages import PAGE, page
 
 
 def descendants(cls: type[TesselError]) -> list[type[TesselError]]:
@@ -98,6 +99,10 @@ def test_every_error_is_caught_as_the_builtin_it_is(cls):
             assert getattr(builtins, base.__name__) is base
             with pytest.raises(base):
                 raise cls("x")
+
+
+def test_the_page_of_errors_is_made_of_the_classes():
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m tests.error_pages"
 
 
 def test_the_text_of_an_error():

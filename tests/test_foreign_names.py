@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,7 @@ def owner(store: ts.Store, on: str) -> Any:
     lazy = store.scan("trades")
     return {
         "store": lambda: store,
+        "builder": lambda: store,  # which runs the query
         "query": lambda: lazy,
         "lazy": lambda: lazy,
         "expression": lambda: ts.col("price"),
@@ -62,7 +64,7 @@ def owner(store: ts.Store, on: str) -> Any:
 
 
 def asked(store: ts.Store, on: str) -> Any:
-    return ts.QueryBuilder() if on == "query" else owner(store, on)
+    return ts.QueryBuilder() if on in ("query", "builder") else owner(store, on)
 
 
 OWN_SETTING = {
@@ -93,7 +95,10 @@ def test_ours_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     OWN_SETTING.get(row.our_name, lambda store: None)(store)
-    found = eval(f"owner.{row.ours}", {"owner": owner(store, row.on), "ts": ts, "store": store})
+    found = eval(
+        f"owner.{row.ours}",
+        {"owner": owner(store, row.on), "ts": ts, "store": store, "q": ts.QueryBuilder()},
+    )
     if row.on == "query":
         found.collect()
     elif row.on == "expression":
@@ -173,26 +178,33 @@ def test_the_table_is_imported_for_a_name_that_is_missing_alone(tmp_path: Path) 
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_type_checkers_see_a_misspelt_name(tmp_path: Path) -> None:
+CHECKERS = {
+    "mypy": ("mypy", "--follow-imports=silent", "--no-incremental"),
+    "pyright": ("basedpyright", "--level", "error"),
+}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_type_checkers_see_a_misspelt_name(tmp_path: Path, checker: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import tessel as ts\n"
         "store = ts.open('memory://')\n"
         "store.scan('a').head(1).collect().to_pandas()\n"
+        "store.scan('a').groupby('b').agg('sum').resample('1h', tz='UTC').agg(n='count')\n"
         "store.scan('a').fliter('x > 1')\n"
         "ts.QueryBuilder().limit(1)\n"
         "ts.col('a').isin([1])\n"
         "store.list_symbols()\n"
         "store.read('a').data\n"
+        "store.scan('a').groupby('b').mean()\n"
+        "ts.col('a').roundd()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--follow-imports=silent", "--no-incremental", program],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-    )
-    lines = [line for line in done.stdout.splitlines() if "program.py" in line]
-    assert [line.split(":")[1] for line in lines] == ["4", "5", "6", "7", "8"], done.stdout
+    command = [sys.executable, "-m", *CHECKERS[checker], str(program)]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    found = re.findall(r"program\.py:(\d+).* error: ", done.stdout)
+    assert sorted(map(int, found)) == [*range(5, 12)], done.stdout
 
 
 @pytest.mark.parametrize("system", PAGES)

@@ -101,7 +101,7 @@ def test_what_is_no_pair_of_rows_is_refused(pair: Any) -> None:
         ("1 hour", "1h"), ("2 hours", "2h"), ("hour", "1h"), ("90 minutes", "90min"),
         ("1 hour 30 minutes", "1h30min"), ("15 seconds", "15s"), ("1 day", "1D"),
         ("2 weeks", "2W"), ("1 month", "1MS"), ("quarter", "QS"), ("1 year", "1YS"),
-        ("5T", "5min"), (dt.timedelta(minutes=5), "5min"), (dt.timedelta(hours=24), "24h"),
+        (dt.timedelta(minutes=5), "5min"), (dt.timedelta(hours=24), "24h"),
     ],
     ids=str,
 )  # fmt: skip
@@ -111,6 +111,81 @@ def test_rules_in_words(store: ts.Store, rule: Any, short: str) -> None:
         for each in (rule, short)
     )
     assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("rule", "new"), [("5T", "5min"), ("T", "min"), ("1H30T", "1h30min"), ("10 S", "10 s")]
+)
+def test_an_old_spelling_is_taken_and_the_new_one_named(
+    store: ts.Store, rule: str, new: str
+) -> None:
+    lazy = store.scan("trades")
+    with pytest.warns(DeprecationWarning, match=f"write '{new}' for '{rule}'"):
+        old = lazy.resample(rule).agg(n="size").collect().to_arrow()
+    assert old.drop_columns([]).equals(lazy.resample(new).agg(n="size").collect().to_arrow())
+
+
+def test_an_alias_names_what_verbs_make(store: ts.Store) -> None:
+    lazy, price = store.scan("trades"), ts.col("price")
+    for named, plain in (
+        (lazy.with_columns((price * 2).alias("x"), price.abs()), lazy.with_columns(x=price * 2)),
+        (lazy.with_columns({"x": price * 2}), lazy.with_columns(x=price * 2)),
+        (lazy.agg(price.mean().alias("m"), n="count"), lazy.agg(m=price.mean(), n="count")),
+        (lazy.agg({"m": price.mean().alias("z")}), lazy.agg(m=price.mean())),
+        (lazy.groupby(price.ceil().alias("up"), "side").agg(n="count"),
+         lazy.groupby({"up": price.ceil()}, "side").agg(n="count")),
+        (lazy.filter((price > 2).alias("unused")), lazy.filter("price > 2")),
+        (lazy.select(price, "side"), lazy.select("price", "side")),
+    ):  # fmt: skip
+        assert named.collect().to_arrow().equals(plain.collect().to_arrow())
+    with pytest.raises(PlanError, match=r"price [*] 2 computes one"):
+        lazy.select(price * 2)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="reads price, side, so it needs a name"):
+        lazy.with_columns(ts.col("side").concat(price.cast("text")))
+    with pytest.raises(PlanError, match=r"'price [*] 2' needs a name"):
+        lazy.with_columns("price * 2")  # type: ignore[arg-type]
+    with pytest.raises(ColumnNotFoundError):
+        lazy.with_columns(pric="pric").collect()
+
+
+def test_functions_of_text_are_methods() -> None:
+    from tessel.expression.text import FUNCTIONS
+
+    # what is written by an operator, and functions of several operands that are none's method
+    others = {"add", "subtract", "multiply", "divide", "floor_divide", "modulo", "power"}
+    others |= {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+    others |= {"coalesce", "min_of", "max_of", "where", "clip_low", "clip_high", "floor_number"}
+    others |= {"negative", "xor", "lookup"}
+    methods = {name for name in dir(ts.Expression) if not name.startswith("_")}
+    assert set(FUNCTIONS) - methods == others
+    x = ts.col("x")
+    for text, made in (
+        ("abs(x)", x.abs()), ("round(x, 2)", x.round(2)), ("ceil(x)", x.ceil()),
+        ("floor(x)", x.floor()), ("floor(x, '1h')", x.floor("1h")),
+    ):  # fmt: skip
+        assert ts.parse(text).equals(made)
+
+
+def test_the_metadata_of_a_symbol_comes_with_its_rows(store: ts.Store) -> None:
+    store.write("noted", {"a": [1]}, metadata={"source": {"feed": 7}})
+    assert store.read("noted").metadata == {"source": {"feed": 7}}
+    assert store.scan("noted").agg(n="count").collect().metadata == {"source": {"feed": 7}}
+    assert store.read("names").metadata == {}
+    assert store.scan("names").concat("noted").collect().metadata == {}
+
+
+def test_narwhals_takes_results_and_lazy_tables(store: ts.Store) -> None:
+    import narwhals as nw
+    import narwhals.stable.v1 as nw1
+
+    lazy = store.scan("trades").filter("side == 'a'")
+    natives: tuple[Any, ...] = (lazy, lazy.collect())
+    for native in natives:
+        frame = nw.from_native(native)
+        assert isinstance(frame, nw.DataFrame)
+        assert frame.select(nw.col("price").sum()).item() == 100 * 2.0
+        assert frame.to_native().num_rows == 100
+        assert isinstance(nw1.from_native(native), nw1.DataFrame)
 
 
 def test_spans_in_words(store: ts.Store) -> None:

@@ -19,17 +19,20 @@ from tessel.clauses.aggregates.registry import (
     find_aggregate,
     find_bundle,
 )
-from tessel.clauses.computed import ComputedColumn, free_name
+from tessel.clauses.base import Clause
+from tessel.clauses.computed import free_name
 from tessel.clauses.results import FORMS, NamedAggregate, named_aggregate
 from tessel.errors import AggregateError
 from tessel.expression.leaves import Column, Literal
+from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.rewriting import rewrite
 from tessel.lazy import dataclass
 
 AggregateLike = str | Aggregate
-AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
+AggregateForm = str | Aggregate | Expression | ComputedColumn | tuple[Any, ...]
+AllForms = str | Mapping[str, AggregateForm | list[AggregateLike]] | Expression | ComputedColumn
 
 _Output = NamedAggregate | ComputedColumn
 
@@ -51,9 +54,9 @@ class Outputs:
 
 
 def read_outputs(
-    by_column: Mapping[str, Any] | Expression | None,
+    by_column: Mapping[str, Any] | Expression | ComputedColumn | None,
     by_output: Mapping[str, Any],
-    more: Sequence[Expression] = (),
+    more: Sequence[Expression | ComputedColumn] = (),
 ) -> Outputs:
     """Read the forms in which people write aggregates.
 
@@ -78,9 +81,9 @@ def read_outputs(
         beside aggregates.
     """
     found: list[_Output] = []
-    if isinstance(by_column, Expression) or more:
+    if isinstance(by_column, Expression | ComputedColumn) or more:
         unnamed = (by_column, *more)
-        by_output = {**{_only_column(each): each for each in unnamed}, **by_output}
+        by_output = {**dict(map(_with_name, unnamed)), **by_output}
         if len(by_output) < len(unnamed):
             raise AggregateError(
                 "two of these aggregates read one column, and would have its name",
@@ -91,7 +94,7 @@ def read_outputs(
         if isinstance(value, list):
             for each in value:
                 found += _of_column(name, each, several=True)
-        elif isinstance(value, tuple | Expression) or _is_call(value):
+        elif isinstance(value, tuple | Expression | ComputedColumn) or _is_call(value):
             found += _of_output(name, value)
         else:
             found += _of_column(name, value, several=False)
@@ -104,14 +107,44 @@ def read_outputs(
     return _outputs(found)
 
 
-def _only_column(expression: Any) -> str:
+def aggregated(
+    clauses: tuple[Clause, ...],
+    by_column: AllForms | None,
+    more: Sequence[Expression | ComputedColumn],
+    outputs: Mapping[str, Any],
+) -> tuple[Clause, ...]:
+    """Return clauses of which the last groups rows, with the aggregates that ``agg`` was given."""
+    *before, clause = clauses
+    if not isinstance(by_column, str):
+        found = read_outputs(by_column, outputs, more)
+        filled: Any = dataclasses.replace(
+            clause,  # type: ignore[type-var]
+            aggregates=found.aggregates,
+            results=found.results,
+        )
+        return (*before, filled)
+    if more or outputs:
+        raise AggregateError(
+            f"agg({by_column!r}) is of all columns, and stands alone",
+            hint=f'name what is computed: agg(total=("column", "{by_column}"), rows="count")',
+        )
+    from tessel.clauses.aggregate_columns import AggregateColumns
+
+    drops = [each.drop_missing for each in before if hasattr(each, "drop_missing")]
+    return (AggregateColumns(by_column, clause, *drops),)  # type: ignore[arg-type]
+
+
+def _with_name(expression: Any) -> tuple[str, Any]:
+    """Return an aggregate with its name: the one it was given, or that of its column."""
+    if isinstance(expression, ComputedColumn):
+        return expression.name, expression.expression
     columns: list[str] = sorted(expression.columns()) if isinstance(expression, Expression) else []
     if len(columns) != 1:
         raise AggregateError(
             f"{expression} has no name: it reads {', '.join(columns) or 'no column'}",
             hint=f"name it: agg(total={expression})",
         )
-    return columns[0]
+    return columns[0], expression
 
 
 def _is_call(value: Any) -> bool:
@@ -131,6 +164,8 @@ def _of_column(column: str, aggregate: Any, *, several: bool) -> Iterator[NamedA
 
 
 def _of_output(output: str, value: Any) -> Iterator[_Output]:
+    if isinstance(value, ComputedColumn):
+        value = value.expression
     if isinstance(value, str) and not _is_call(value):
         how = "size" if value.lower() == "count" else value  # of no column: of rows
         yield named_aggregate(output, find_aggregate(how), [])

@@ -19,13 +19,7 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, Structure
-from tessel.clauses.computed import (
-    ComputedColumn,
-    columns_of_keys,
-    key_names,
-    stored_names,
-    types_of_keys,
-)
+from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
 from tessel.clauses.grouped.group_merging import GroupMerge
 from tessel.clauses.grouped.group_tables import (
     POSITION,
@@ -46,6 +40,7 @@ from tessel.clauses.units.streams import units_of_tables
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers

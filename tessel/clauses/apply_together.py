@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause, ClauseInfo
-from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.clauses.registry import register
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 

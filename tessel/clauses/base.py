@@ -42,7 +42,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.capabilities import Consumes
-from tessel.clauses.plain import expression_form, fields_from_json
+from tessel.clauses.plain import fields_from_json
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -53,6 +53,7 @@ from tessel.clauses.structures import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnicodeTextError
+from tessel.expression.named import expression_form
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass

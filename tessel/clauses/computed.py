@@ -7,76 +7,13 @@ name that no column has, so that nobody sees it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tessel.clauses.plain import expression_form, expression_from_form
-from tessel.errors import PlanError, PlanFormatError
-from tessel.expression.node import Expression
+from tessel.errors import PlanError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
-from tessel.lazy import dataclass
-
-_SHOWN_CHARACTERS = 200
-
-
-@dataclass(frozen=True, eq=False)
-class ComputedColumn:
-    """A name, and the expression whose values stand under it.
-
-    Attributes
-    ----------
-    name
-        What the clause calls the column.
-    expression
-        What is computed of each row.
-    """
-
-    name: str
-    expression: Expression
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise PlanError(f"a computed column needs a name, not {self.name!r}")
-        if not isinstance(self.expression, Expression):
-            raise PlanError(
-                f"{self.name} is computed by an expression, not by {self.expression!r}",
-                hint='col("a") + col("b"), or text read by parse("a + b")',
-            )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plain form."""
-        return {"name": self.name, "expression": expression_form(self.expression)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ComputedColumn:
-        """Rebuild from the plain form; raises ``PlanFormatError`` on anything else."""
-        if set(data) != {"name", "expression"} or not isinstance(data["name"], str):
-            raise PlanFormatError(
-                f"not the plain form of a computed column: {dict(data)!r}",
-                hint='write {"name": "day", "expression": "floor(time, \'1d\')"}',
-            )
-        return cls(data["name"], expression_from_form(data["expression"]))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ComputedColumn)
-            and self.name == other.name
-            and self.expression.equals(other.expression)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.expression.digest))
-
-    def __repr__(self) -> str:
-        return f"{self.name}={shown_expression(self.expression)}"
-
-
-def shown_expression(expression: Expression) -> str:
-    """Return the text of an expression for people, cut where it is long."""
-    text = str(expression)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def free_name(wanted: str, taken: set[str]) -> str:

@@ -21,13 +21,13 @@ from tessel.clauses.along_rows.key_order import (
 )
 from tessel.clauses.along_rows.ordered import AroundRows, check_keys, check_names
 from tessel.clauses.buckets.rules import parse_span
-from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.index_values import index_integers
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 from tessel.lazy import dataclass

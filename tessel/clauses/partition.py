@@ -10,19 +10,14 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.computed import (
-    ComputedColumn,
-    columns_of_keys,
-    key_names,
-    stored_names,
-    types_of_keys,
-)
+from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.grouped.grouping import check_key_type, missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 

@@ -14,24 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tessel.errors import PlanFormatError, nearest
+from tessel.expression.named import expression_from_form
 from tessel.expression.node import Expression
-
-_MOST_EXPRESSION_TEXT = 10_000
-"""Characters up to which a plan holds an expression as text; one that shares much is written as
-its context, which names each part once."""
-
-
-def expression_form(expression: Expression) -> str | dict[str, Any]:
-    """Return an expression as plain data: its text, or its context where that is too long."""
-    text = str(expression)
-    return text if len(text) <= _MOST_EXPRESSION_TEXT else expression.to_json()
-
-
-def expression_from_form(form: Any) -> Expression:
-    """Rebuild an expression from :func:`expression_form`; anything else raises."""
-    from tessel.expression.text import parse
-
-    return parse(form) if isinstance(form, str) else Expression.from_json(form)
 
 
 def fields_from_json(cls: type, data: Mapping[str, Any], path: str | None = None) -> dict[str, Any]:

@@ -15,13 +15,7 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, 
 from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
 from tessel.clauses.buckets.rules import CalendarRule, parse_rule
-from tessel.clauses.computed import (
-    ComputedColumn,
-    columns_of_keys,
-    key_names,
-    stored_names,
-    types_of_keys,
-)
+from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
 from tessel.clauses.grouped.group_tables import GroupShape, complete_table, parts_to_reduce
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.kernel_reductions import all_reducible
@@ -45,6 +39,7 @@ from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch

@@ -20,13 +20,7 @@ from tessel.cached import cached
 from tessel.clauses.aggregates.base import Aggregate
 from tessel.clauses.aggregates.registry import aggregate_from_json
 from tessel.clauses.base import Clause
-from tessel.clauses.computed import (
-    ComputedColumn,
-    free_name,
-    shown_expression,
-    type_of_column,
-)
-from tessel.clauses.plain import expression_form, expression_from_form
+from tessel.clauses.computed import free_name, type_of_column
 from tessel.errors import (
     AggregateError,
     DuplicateColumnError,
@@ -36,6 +30,12 @@ from tessel.errors import (
     repeated,
 )
 from tessel.expression.leaves import Column
+from tessel.expression.named import (
+    ComputedColumn,
+    expression_form,
+    expression_from_form,
+    shown_expression,
+)
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.schema import TableSchema

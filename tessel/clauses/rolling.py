@@ -14,11 +14,11 @@ from tessel.clauses.along_rows.ordered import AroundRows, check_keys, check_name
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.clauses.base import Carry
 from tessel.clauses.buckets.rules import parse_span
-from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import rows_of_runs
 from tessel.kernels.window_rows import KeyRuns, row_windows, rows_until

@@ -61,6 +61,14 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"tessel {version('tessel')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     ctx: typer.Context,
@@ -75,6 +83,12 @@ def _options(
             show_default="on a terminal; the option progress",
         ),
     ] = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version, and exit."
+        ),
+    ] = False,
 ) -> None:
     """Versioned tables of time series: import, look, query; locally or on Spark."""
     if progress is not None:

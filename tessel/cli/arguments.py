@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Sequence
-from pathlib import Path
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from tessel.cli.documents import is_document, read_document
 from tessel.cli.output import OutputFormat
+from tessel.cli.query_options import query_of, takes_options
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = [
     "AsOf",
@@ -21,14 +22,14 @@ __all__ = [
     "EngineName",
     "Form",
     "Master",
-    "PlanText",
+    "Question",
     "StoreUri",
     "Symbol",
     "executor_of",
     "open_existing",
     "query_of",
-    "read_plan",
     "settings_of",
+    "takes_query",
     "version_of",
 ]
 
@@ -64,11 +65,11 @@ AsOf = Annotated[
     ),
 ]
 PlanText = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="QUERY",
         help="An expression, \"dep_delay > 15 and carrier == 'UA'\", or a plan file (.json, "
-        ".yaml).",
+        ".yaml), before what the options say.",
         show_default=False,
     ),
 ]
@@ -113,26 +114,58 @@ def version_of(text: str | None) -> int | str | dt.datetime | None:
     return text if moment.tzinfo is None else moment
 
 
-def read_plan(text: str) -> Any:
-    """Return the query that an argument stands for: an expression, or a file of a plan.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a command asks: a query on a symbol, and what runs it."""
 
-    Raises
-    ------
-    InvalidInputError
-        For a file that is absent or not text.
-    PlanFormatError, ExpressionError
-        For text that is no query.
-    """
-    return query_of(read_document(Path(text)) if is_document(text) else text)
+    store: str
+    symbol: str
+    plan: str | None
+    options: Mapping[str, Any]
+    as_of: str | None = None
+    engine: EngineName | None = None
+    master: str | None = None
+    conf: Sequence[str] | None = None
+
+    def lazy(self) -> Any:
+        """Open the store, and return the lazy table of the query."""
+        query = query_of(self.plan, self.options)
+        lazy = open_existing(self.store).scan(self.symbol, as_of=version_of(self.as_of))
+        return lazy.then(*query.clauses)
+
+    def executor(self) -> Any:
+        """Return what runs it."""
+        return executor_of(self.engine, self.master, self.conf)
 
 
-def query_of(data: Any) -> Any:
-    """Return the query of its plain form, of the text of a condition, or of nothing: all rows."""
-    import tessel as ts
+def takes_query(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command all that says what is asked, in place of its parameter ``question``."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    asks = inspect.signature(_question, eval_str=True).parameters.values()
 
-    if isinstance(data, str):
-        return ts.QueryBuilder().filter(data)
-    return ts.QueryBuilder() if data is None else ts.QueryBuilder.from_json(data)
+    def run(*, options: Mapping[str, Any], **given: Any) -> None:
+        names = ("store", "symbol", "plan", "as_of", "engine", "master", "conf")
+        asked = {name: given.pop(name) for name in names}
+        command(Question(options=options, **asked), **given)
+
+    rest = [each for each in own if each.name != "question"]
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*asks, *rest)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return takes_options(run)
+
+
+def _question(
+    symbol: Symbol,
+    store: StoreUri,
+    plan: PlanText = None,
+    options: Any = None,
+    as_of: AsOf = None,
+    engine: Engine = None,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Show which parameters a question has."""
 
 
 def settings_of(texts: Sequence[str] | None) -> dict[str, str]:

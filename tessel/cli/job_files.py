@@ -18,8 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tessel.cli.arguments import EngineName, executor_of, open_existing, query_of, version_of
+from tessel.cli.arguments import EngineName, executor_of, open_existing, version_of
 from tessel.cli.documents import is_document, read_document
+from tessel.cli.query_options import query_of
 from tessel.errors import InvalidInputError, NameNotFoundError, PlanFormatError, TesselError
 from tessel.lazy import dataclass
 
@@ -118,15 +119,20 @@ class JobFile:
         return {"file": self.file, "rows": _write_file(Path(self.file), lazy, batches)}
 
 
-def read_job(text: str, given: Mapping[str, Any]) -> JobFile:
+def read_job(
+    text: str | None, given: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> JobFile:
     """Return the job of a file, or of the text of a condition, with options laid over it.
+
+    ``options`` are those of a query, which come behind the job's.
 
     Raises
     ------
     InvalidInputError, PlanFormatError, NameNotFoundError
         For what is no job: an unknown section or field, a value of another type, no symbol.
     """
-    data = read_document(Path(text)) if is_document(text) else {"query": text}
+    is_file = text is not None and is_document(text)
+    data = read_document(Path(str(text))) if is_file else {"query": text}
     if "tessel_plan" in data:
         data = {"query": data}
     values: dict[str, Any] = {"query": data.get("query")}
@@ -149,7 +155,9 @@ def read_job(text: str, given: Mapping[str, Any]) -> JobFile:
             raise InvalidInputError(
                 f"the job says no {name}", hint=f"give {option}, or `read: {{{name}: …}}`"
             )
-    query_of(values["query"])  # refused here, not in another process
+    query = query_of(values["query"], options)  # refused here, not in another process
+    if options:
+        values["query"] = query.to_json()
     return JobFile(**values)
 
 

@@ -19,6 +19,7 @@ the same words.
     │   ├── UnknownVerbError (AttributeError)      verb-not-found
     │   └── StoreNotFoundError (FileNotFoundError) store-not-found
     ├── InvalidInputError (ValueError)             invalid-input
+    │   ├── UnknownArgumentError (TypeError)       argument-unknown
     │   ├── OptionError                            option-invalid
     │   ├── LimitError                             limit-exceeded
     │   ├── UnicodeTextError (UnicodeError)        text-not-unicode
@@ -71,76 +72,17 @@ the same words.
 
 from __future__ import annotations
 
+from tessel.errors import execution, invalid_input, stores
 from tessel.errors.execution import *
 from tessel.errors.invalid_input import *
 from tessel.errors.names import nearest, repeated, shown
 from tessel.errors.root import TesselError
 from tessel.errors.stores import *
 
-__all__ = [
-    "AggregateError",
-    "CancelledError",
-    "ClauseFailedError",
-    "ColumnNotFoundError",
-    "CommitConflictError",
-    "CommitUnknownError",
-    "ConditionalWriteError",
-    "CorruptSegmentError",
-    "CorruptStoreError",
-    "DiskFullError",
-    "DuplicateColumnError",
-    "ExecutionError",
-    "ExpressionDepthError",
-    "ExpressionError",
-    "ExpressionSyntaxError",
-    "ExpressionTypeError",
-    "ForkUnsafeError",
-    "FormatVersionError",
-    "IndexColumnError",
-    "IntegerOverflowError",
-    "InvalidInputError",
-    "JavaNotFoundError",
-    "JobTimeoutError",
-    "LeaseExpiredError",
-    "LimitError",
-    "MissingDependencyError",
-    "NameNotFoundError",
-    "NotAStoreError",
-    "NotFoundError",
-    "OptionError",
-    "PlanError",
-    "PlanFormatError",
-    "ReadOnlyStoreError",
-    "RefExistsError",
-    "RefNameError",
-    "RefNotFoundError",
-    "ReferenceChangedError",
-    "RowFormatError",
-    "RowSpaceError",
-    "SchemaMismatchError",
-    "SchemaPromiseError",
-    "SnapshotExpiredError",
-    "SparkError",
-    "SpillError",
-    "StoreAccessError",
-    "StoreBusyError",
-    "StoreError",
-    "StoreExistsError",
-    "StoreNotFoundError",
-    "StoreNotVisibleError",
-    "SymbolNameError",
-    "SymbolNotFoundError",
-    "TesselError",
-    "TruthValueError",
-    "UnicodeTextError",
-    "UnknownVerbError",
-    "UnsortedIndexError",
-    "UnsupportedTypeError",
-    "VersionNotFoundError",
-    "nearest",
-    "repeated",
-    "shown",
-]
+__all__ = ["TesselError", "nearest", "repeated", "shown"]
+__all__ += execution.__all__
+__all__ += invalid_input.__all__
+__all__ += stores.__all__
 
 for _name in __all__:
     # Where they lie is no concern of who sees them in a traceback.

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from tessel.errors.execution import ExecutionError
-from tessel.errors.invalid_input import InvalidInputError
+from tessel.errors.invalid_input import InvalidInputError, UnknownArgumentError
 from tessel.errors.root import TesselError
 
 __all__ = ["check_nesting", "checks_arguments", "names_ours"]
@@ -122,6 +122,11 @@ def _explain(
     try:
         given = signature.bind(*positional, **named).arguments
     except TypeError:
+        kinds = {each.kind for each in signature.parameters.values()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            known = [each for each in signature.parameters if each != "self"]
+            for unknown in (each for each in named if each not in signature.parameters):
+                raise UnknownArgumentError.for_name(name, unknown, known) from error
         return  # a wrong number of arguments: Python's own error says so
     if isinstance(error, RecursionError):
         raise InvalidInputError.too_deep(name) from error

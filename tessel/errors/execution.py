@@ -22,10 +22,8 @@ __all__ = [
 ]
 
 
-class ExecutionError(TesselError, RuntimeError):
+class ExecutionError(TesselError, RuntimeError, kind="execution-failed"):
     """A query that failed while it ran."""
-
-    kind = "execution-failed"
 
     @classmethod
     def no_handles(cls, what: str) -> Self:
@@ -36,28 +34,20 @@ class ExecutionError(TesselError, RuntimeError):
         )
 
 
-class ClauseFailedError(ExecutionError):
+class ClauseFailedError(ExecutionError, kind="clause-failed"):
     """A clause raised an error of its own; it is the ``__cause__``."""
 
-    kind = "clause-failed"
 
-
-class SchemaPromiseError(ExecutionError):
+class SchemaPromiseError(ExecutionError, kind="schema-promise"):
     """A clause returned something other than its ``output_schema`` promised."""
 
-    kind = "schema-promise"
 
-
-class SpillError(ExecutionError):
+class SpillError(ExecutionError, kind="spill-failed"):
     """A query could not put aside, or get back, what does not fit in its byte budget."""
 
-    kind = "spill-failed"
 
-
-class CancelledError(ExecutionError):
+class CancelledError(ExecutionError, kind="cancelled"):
     """The query was cancelled."""
-
-    kind = "cancelled"
 
     @classmethod
     def of_run(cls) -> Self:
@@ -65,10 +55,8 @@ class CancelledError(ExecutionError):
         return cls("the query was cancelled", hint="submit it again to have its answer")
 
 
-class JobTimeoutError(ExecutionError, TimeoutError):
+class JobTimeoutError(ExecutionError, TimeoutError, kind="job-timeout"):
     """A job had not ended when the caller no longer wanted to wait; it goes on."""
-
-    kind = "job-timeout"
 
     @classmethod
     def after(cls, seconds: float, job: str) -> Self:
@@ -81,10 +69,8 @@ class JobTimeoutError(ExecutionError, TimeoutError):
         )
 
 
-class MissingDependencyError(TesselError, ImportError):
+class MissingDependencyError(TesselError, ImportError, kind="dependency-missing"):
     """An optional package that is needed for what was asked is not installed."""
-
-    kind = "dependency-missing"
 
     @classmethod
     def for_extra(cls, package: str, extra: str, what: str) -> Self:
@@ -106,10 +92,8 @@ class MissingDependencyError(TesselError, ImportError):
         )
 
 
-class ForkUnsafeError(TesselError, RuntimeError):
+class ForkUnsafeError(TesselError, RuntimeError, kind="fork-unsafe"):
     """What a forked process has of its parent, and cannot use: a query under way, a cloud store."""
-
-    kind = "fork-unsafe"
 
     @classmethod
     def of_job(cls, job: str) -> Self:
@@ -121,10 +105,8 @@ class ForkUnsafeError(TesselError, RuntimeError):
         )
 
 
-class SparkError(TesselError, RuntimeError):
+class SparkError(TesselError, RuntimeError, kind="spark-failed"):
     """Spark could not be started, or a job failed outside our own code."""
-
-    kind = "spark-failed"
 
     @classmethod
     def no_answer(cls, master: str, detail: str) -> Self:
@@ -150,16 +132,12 @@ class SparkError(TesselError, RuntimeError):
         )
 
 
-class JavaNotFoundError(SparkError):
+class JavaNotFoundError(SparkError, kind="java-not-found"):
     """No Java runtime that Spark can use."""
 
-    kind = "java-not-found"
 
-
-class StoreNotVisibleError(SparkError):
+class StoreNotVisibleError(SparkError, kind="store-not-visible"):
     """A store that the workers of a Spark job cannot open, such as ``memory://``."""
-
-    kind = "store-not-visible"
 
     @classmethod
     def in_memory(cls, uri: str) -> Self:

@@ -158,7 +158,6 @@ spark | query | groupBy | groupby("symbol").agg(mean=("price", "mean"))
 spark | query | orderBy | sort("price")
 spark | query | sortBy | sort("price")
 spark | query | limit | head(5)
-spark | query | take | head(5)
 spark | query | dropDuplicates | distinct("symbol")
 spark | query | drop_duplicates | distinct("symbol")
 spark | query | dropna | filter(ts.col("price").not_missing())
@@ -295,6 +294,9 @@ others | lazy | to_pandas | collect().to_pandas()
 others | lazy | to_arrow | collect().to_arrow()
 others | lazy | to_polars | collect().to_polars()
 others | lazy | to_duckdb | collect().to_duckdb()
+others | builder | collect | read("trades", query=q) | a query has no store of its own
+others | builder | count | read("trades", query=q) | a query has no store of its own
+others | builder | to_pandas | read("trades", query=q) | a query has no store of its own
 others | query | first | head(1)
 others | query | last | tail(1)
 others | query | sel | select("price")

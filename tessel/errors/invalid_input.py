@@ -30,17 +30,31 @@ __all__ = [
     "SymbolNameError",
     "TruthValueError",
     "UnicodeTextError",
+    "UnknownArgumentError",
     "UnsortedIndexError",
     "UnsupportedTypeError",
 ]
 
+_VALUES = (
+    "values are None, bool, int, float, text, bytes, Decimal, dates, times, timestamps, durations, "
+    "and numpy, pandas or Arrow scalars of such types"
+)
+_SYSTEMS = {
+    **{"polars": "Polars", "pyspark": "Spark", "ibis": "Ibis", "narwhals": "narwhals"},
+    **{"duckdb": "DuckDB", "_duckdb": "DuckDB", "pandas": "pandas"},
+}
+"""Whose expressions people bring, by the package of their class."""
+
+
+def _article(name: str) -> str:
+    return "an" if name[:1].lower() in "aeiou" else "a"
+
+
 _MAY_BE_SECRET = ("credentials", "options", "uri")
 
 
-class InvalidInputError(TesselError, ValueError):
+class InvalidInputError(TesselError, ValueError, kind="invalid-input"):
     """An argument or a table that cannot be taken; nothing was changed."""
-
-    kind = "invalid-input"
 
     @classmethod
     def no_regex(cls, pattern: object, fault: str) -> Self:
@@ -85,10 +99,25 @@ class InvalidInputError(TesselError, ValueError):
     @classmethod
     def no_value(cls, value: object) -> Self:
         """Make the error for what is not one value of a type that columns have."""
+        system = type(value).__module__.partition(".")[0]
+        name, hint = type(value).__name__, _VALUES
+        if name in ("Expr", "Column", "Deferred", "Expression") and system in _SYSTEMS:
+            name = f"{_SYSTEMS[system]} expression"
+            hint = 'write it as ts.col("price") > 1, or as text: "price > 1"'
+        elif callable(value) and not isinstance(value, type):
+            hint = (
+                'rows are not given to functions: write ts.col("price") > 1, or "price > 1"; a '
+                "function over whole tables is a clause of your own"
+            )
+        elif hasattr(value, "__len__"):
+            hint = (
+                "of many values, or a mask with one for each row, there is none for a row: write "
+                'the condition, ts.col("price") > 1; is_in([1, 2]) asks for some values, and '
+                "take([0, 2]) for rows by their positions"
+            )
         return cls(
-            f"a {type(value).__name__} is not a value that can be taken",
-            hint="values are None, bool, int, float, text, bytes, Decimal, dates, times, "
-            "timestamps, durations, and numpy, pandas or Arrow scalars of such types",
+            f"{_article(name)} {name} is not a value that can be taken",
+            hint=hint,
             type=type(value).__name__,
         )
 
@@ -127,10 +156,22 @@ class InvalidInputError(TesselError, ValueError):
         )
 
 
-class OptionError(InvalidInputError):
-    """An option of the wrong type or outside its range."""
+class UnknownArgumentError(InvalidInputError, TypeError, kind="argument-unknown"):
+    """An argument by a name that a function does not have."""
 
-    kind = "option-invalid"
+    @classmethod
+    def for_name(cls, function: str, name: str, existing: Sequence[str]) -> Self:
+        """Make the error for an argument that was given by name."""
+        return cls(
+            f"{function} has no argument {name!r}",
+            function=function,
+            argument=name,
+            **suggestion(name, existing, "arguments"),
+        )
+
+
+class OptionError(InvalidInputError, kind="option-invalid"):
+    """An option of the wrong type or outside its range."""
 
     @classmethod
     def not_set(cls, option: str, value: object) -> Self:
@@ -143,10 +184,8 @@ class OptionError(InvalidInputError):
         )
 
 
-class LimitError(InvalidInputError):
+class LimitError(InvalidInputError, kind="limit-exceeded"):
     """A query, expression or text that is larger than an option allows."""
-
-    kind = "limit-exceeded"
 
     @classmethod
     def exceeded(cls, what: str, given: int, unit: str, *, option: str, limit: int) -> Self:
@@ -160,10 +199,8 @@ class LimitError(InvalidInputError):
         )
 
 
-class UnicodeTextError(InvalidInputError, UnicodeError):
+class UnicodeTextError(InvalidInputError, UnicodeError, kind="text-not-unicode"):
     """A text with surrogates, which no UTF-8 can hold."""
-
-    kind = "text-not-unicode"
 
     @classmethod
     def require(cls, text: str, what: str) -> None:
@@ -181,22 +218,16 @@ class UnicodeTextError(InvalidInputError, UnicodeError):
             ) from None
 
 
-class SymbolNameError(InvalidInputError):
+class SymbolNameError(InvalidInputError, kind="symbol-name-invalid"):
     """A text that cannot name a symbol."""
 
-    kind = "symbol-name-invalid"
 
-
-class RefNameError(InvalidInputError):
+class RefNameError(InvalidInputError, kind="ref-name-invalid"):
     """A text that cannot name a branch or a tag."""
 
-    kind = "ref-name-invalid"
 
-
-class IndexColumnError(InvalidInputError):
+class IndexColumnError(InvalidInputError, kind="index-invalid"):
     """A time index that is absent, has missing values, or is of a type that has no order."""
-
-    kind = "index-invalid"
 
     @classmethod
     def absent(cls, index: str, existing: Sequence[str]) -> Self:
@@ -217,34 +248,24 @@ class IndexColumnError(InvalidInputError):
         )
 
 
-class UnsortedIndexError(InvalidInputError):
+class UnsortedIndexError(InvalidInputError, kind="index-unsorted"):
     """An index that goes back in time."""
 
-    kind = "index-unsorted"
 
-
-class DuplicateColumnError(InvalidInputError):
+class DuplicateColumnError(InvalidInputError, kind="column-duplicate"):
     """Two columns of one name."""
 
-    kind = "column-duplicate"
 
-
-class SchemaMismatchError(InvalidInputError):
+class SchemaMismatchError(InvalidInputError, kind="schema-mismatch"):
     """A table whose columns or types differ from those of the symbol it is written to."""
 
-    kind = "schema-mismatch"
 
-
-class UnsupportedTypeError(InvalidInputError, TypeError):
+class UnsupportedTypeError(InvalidInputError, TypeError, kind="type-unsupported"):
     """A column type that Tessel does not store, refused by name."""
 
-    kind = "type-unsupported"
 
-
-class RowFormatError(InvalidInputError):
+class RowFormatError(InvalidInputError, kind="row-format"):
     """Bytes that are not event rows of the schema; none of them was taken."""
-
-    kind = "row-format"
 
     @classmethod
     def for_batch_of_wrong_length(cls, length: int) -> Self:
@@ -257,52 +278,36 @@ class RowFormatError(InvalidInputError):
         )
 
 
-class RowSpaceError(InvalidInputError):
+class RowSpaceError(InvalidInputError, kind="row-space"):
     """No room for a row, or for a text of it, in the memory given; the row is as it was."""
 
-    kind = "row-space"
 
-
-class PlanError(InvalidInputError):
+class PlanError(InvalidInputError, kind="plan-invalid"):
     """A query that cannot be run as written; found before any data is read."""
 
-    kind = "plan-invalid"
 
-
-class PlanFormatError(PlanError):
+class PlanFormatError(PlanError, kind="plan-format"):
     """The JSON form of a plan that is not one."""
 
-    kind = "plan-format"
 
-
-class AggregateError(PlanError, TypeError):
+class AggregateError(PlanError, TypeError, kind="aggregate-invalid"):
     """An aggregate that does not exist for a column's type."""
 
-    kind = "aggregate-invalid"
 
-
-class ExpressionError(TesselError, ValueError):
+class ExpressionError(TesselError, ValueError, kind="expression-invalid"):
     """An expression that means nothing."""
 
-    kind = "expression-invalid"
 
-
-class ExpressionSyntaxError(ExpressionError):
+class ExpressionSyntaxError(ExpressionError, kind="expression-syntax"):
     """Text that is not an expression; ``detail`` shows the place."""
 
-    kind = "expression-syntax"
 
-
-class ExpressionTypeError(ExpressionError, TypeError):
+class ExpressionTypeError(ExpressionError, TypeError, kind="expression-type"):
     """Operands whose types do not go together; names the column, both types and a way out."""
 
-    kind = "expression-type"
 
-
-class ExpressionDepthError(ExpressionError, RecursionError):
+class ExpressionDepthError(ExpressionError, RecursionError, kind="expression-depth"):
     """An expression nested more deeply than the limit."""
-
-    kind = "expression-depth"
 
     @classmethod
     def exceeded(cls, depth: int, limit: int) -> Self:
@@ -317,16 +322,12 @@ class ExpressionDepthError(ExpressionError, RecursionError):
         )
 
 
-class TruthValueError(ExpressionError, TypeError):
+class TruthValueError(ExpressionError, TypeError, kind="expression-truth"):
     """An expression used where Python wants True or False."""
 
-    kind = "expression-truth"
 
-
-class IntegerOverflowError(TesselError, OverflowError):
+class IntegerOverflowError(TesselError, OverflowError, kind="integer-overflow"):
     """Integer arithmetic or an integer sum past 64 bits; results never wrap."""
-
-    kind = "integer-overflow"
 
     @classmethod
     def of_group(

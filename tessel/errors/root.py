@@ -54,6 +54,12 @@ class TesselError(Exception):
 
     kind: ClassVar[str] = "tessel"
 
+    def __init_subclass__(cls, *, kind: str | None = None, **options: Any) -> None:
+        """Give a subclass its ``kind``, which it has in common with no other."""
+        super().__init_subclass__(**options)
+        if kind is not None:
+            cls.kind = kind
+
     def __init__(
         self, message: str, *, hint: str | None = None, detail: str | None = None, **attributes: Any
     ) -> None:

@@ -38,16 +38,12 @@ __all__ = [
 ]
 
 
-class NotFoundError(TesselError, LookupError):
+class NotFoundError(TesselError, LookupError, kind="not-found"):
     """Something that was named does not exist."""
 
-    kind = "not-found"
 
-
-class ColumnNotFoundError(NotFoundError, KeyError):
+class ColumnNotFoundError(NotFoundError, KeyError, kind="column-not-found"):
     """A column that was named does not exist."""
-
-    kind = "column-not-found"
 
     @classmethod
     def for_name(
@@ -83,10 +79,8 @@ class ColumnNotFoundError(NotFoundError, KeyError):
         )
 
 
-class SymbolNotFoundError(NotFoundError, KeyError):
+class SymbolNotFoundError(NotFoundError, KeyError, kind="symbol-not-found"):
     """A symbol that was named does not exist at that version."""
-
-    kind = "symbol-not-found"
 
     @classmethod
     def for_name(cls, name: str, existing: Sequence[str], *, version: int | None = None) -> Self:
@@ -99,10 +93,8 @@ class SymbolNotFoundError(NotFoundError, KeyError):
         )
 
 
-class VersionNotFoundError(NotFoundError):
+class VersionNotFoundError(NotFoundError, kind="version-not-found"):
     """A version that was asked for does not exist."""
-
-    kind = "version-not-found"
 
     @classmethod
     def for_version(cls, version: object, *, newest: int) -> Self:
@@ -115,10 +107,8 @@ class VersionNotFoundError(NotFoundError):
         )
 
 
-class RefNotFoundError(VersionNotFoundError):
+class RefNotFoundError(VersionNotFoundError, kind="ref-not-found"):
     """A branch or tag that was named does not exist."""
-
-    kind = "ref-not-found"
 
     @classmethod
     def for_name(cls, what: str, name: str, existing: Sequence[str]) -> Self:
@@ -131,10 +121,8 @@ class RefNotFoundError(VersionNotFoundError):
         )
 
 
-class SnapshotExpiredError(VersionNotFoundError):
+class SnapshotExpiredError(VersionNotFoundError, kind="snapshot-expired"):
     """A version that existed and was given up by ``expire``."""
-
-    kind = "snapshot-expired"
 
     @classmethod
     def for_version(cls, version: object, *, newest: int, oldest: int = 0) -> Self:
@@ -148,10 +136,8 @@ class SnapshotExpiredError(VersionNotFoundError):
         )
 
 
-class NameNotFoundError(NotFoundError, KeyError):
+class NameNotFoundError(NotFoundError, KeyError, kind="name-not-found"):
     """A clause, aggregate, executor or option that was named does not exist."""
-
-    kind = "name-not-found"
 
     @classmethod
     def for_name(cls, what: str, name: str, existing: Sequence[str]) -> Self:
@@ -164,10 +150,8 @@ class NameNotFoundError(NotFoundError, KeyError):
         )
 
 
-class UnknownVerbError(NotFoundError, AttributeError):
+class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
     """A method that does not exist, of a store, a query, an expression or a result."""
-
-    kind = "verb-not-found"
 
     @classmethod
     def for_name(cls, name: str, existing: Sequence[str], owner: str = "a query") -> Self:
@@ -182,6 +166,22 @@ class UnknownVerbError(NotFoundError, AttributeError):
         )
 
     @classmethod
+    def before_agg(cls, name: object, what: str, *, is_how: bool) -> Self:
+        """Make the error for what is asked of groups before it is said what is computed of them.
+
+        ``is_how`` tells that the name is that of an aggregate.
+        """
+        every = f'.agg("{name}") of all columns that can, ' if is_how and what != "windows" else ""
+        how = name if is_how else "mean"
+        one = f'.agg({how}=("price", "{how}")) of one'
+        return cls(
+            f"{what} have no {shown(name)}: they wait for agg",
+            hint=f"say what is computed of each: {every}{one}, and go on behind it",
+            name=str(name),
+            nearest="agg",
+        )
+
+    @classmethod
     def foreign(cls, name: str, ours: str, example: str, remark: str) -> Self:
         """Make the error for a name that another system has for something of ours."""
         return cls(
@@ -192,10 +192,8 @@ class UnknownVerbError(NotFoundError, AttributeError):
         )
 
 
-class StoreNotFoundError(NotFoundError, FileNotFoundError):
+class StoreNotFoundError(NotFoundError, FileNotFoundError, kind="store-not-found"):
     """There is no store at a place: none was to be made, or it is gone since it was opened."""
-
-    kind = "store-not-found"
 
     @classmethod
     def at(cls, uri: str, *, read_only: bool = False) -> Self:
@@ -218,10 +216,8 @@ class StoreNotFoundError(NotFoundError, FileNotFoundError):
         )
 
 
-class StoreError(TesselError, OSError):
+class StoreError(TesselError, OSError, kind="store-failed"):
     """A store that cannot be read or written."""
-
-    kind = "store-failed"
 
     @classmethod
     def for_no_connection(cls, error: OSError) -> Self:
@@ -250,10 +246,8 @@ class StoreError(TesselError, OSError):
         )
 
 
-class NotAStoreError(StoreError):
+class NotAStoreError(StoreError, kind="not-a-store"):
     """A place that holds something else; it is left as it is."""
-
-    kind = "not-a-store"
 
     @classmethod
     def for_special_file(cls, path: str) -> Self:
@@ -265,16 +259,12 @@ class NotAStoreError(StoreError):
         )
 
 
-class FormatVersionError(StoreError):
+class FormatVersionError(StoreError, kind="format-version"):
     """A store or file of a format version that this release does not read."""
 
-    kind = "format-version"
 
-
-class CorruptStoreError(StoreError):
+class CorruptStoreError(StoreError, kind="store-corrupt"):
     """An object of the store that is damaged or missing."""
-
-    kind = "store-corrupt"
 
     @classmethod
     def for_object(cls, name: str, what: str, **place: Any) -> Self:
@@ -294,46 +284,32 @@ class CorruptStoreError(StoreError):
         )
 
 
-class CorruptSegmentError(CorruptStoreError):
+class CorruptSegmentError(CorruptStoreError, kind="segment-corrupt"):
     """A damaged segment; names object, column and page where they are known."""
 
-    kind = "segment-corrupt"
 
-
-class ReadOnlyStoreError(StoreError, PermissionError):
+class ReadOnlyStoreError(StoreError, PermissionError, kind="store-read-only"):
     """A write to a store that was opened read-only."""
 
-    kind = "store-read-only"
 
-
-class StoreExistsError(StoreError, FileExistsError):
+class StoreExistsError(StoreError, FileExistsError, kind="store-exists"):
     """A store where a new one was asked for."""
 
-    kind = "store-exists"
 
-
-class RefExistsError(StoreError, FileExistsError):
+class RefExistsError(StoreError, FileExistsError, kind="ref-exists"):
     """A branch or tag of a name that is in use, or that belonged to a deleted tag."""
 
-    kind = "ref-exists"
 
-
-class StoreAccessError(StoreError, PermissionError):
+class StoreAccessError(StoreError, PermissionError, kind="store-access-denied"):
     """Credentials that are missing, expired, or not allowed to do what was asked."""
 
-    kind = "store-access-denied"
 
-
-class StoreBusyError(StoreError):
+class StoreBusyError(StoreError, kind="store-busy"):
     """A store that answers "later" for longer than was waited."""
 
-    kind = "store-busy"
 
-
-class ConditionalWriteError(StoreError):
+class ConditionalWriteError(StoreError, kind="store-not-conditional"):
     """An object store that overwrites where it was told not to: commits would be lost there."""
-
-    kind = "store-not-conditional"
 
     @classmethod
     def ignored(cls, uri: str, name: str) -> Self:
@@ -348,10 +324,8 @@ class ConditionalWriteError(StoreError):
         )
 
 
-class DiskFullError(StoreError):
+class DiskFullError(StoreError, kind="disk-full"):
     """The disk, or the quota of this user, has no room for an object; it was not written."""
-
-    kind = "disk-full"
 
     @classmethod
     def at(cls, uri: str, name: str, number: int | None, *, reserve: bool) -> Self:
@@ -376,25 +350,17 @@ class DiskFullError(StoreError):
         )
 
 
-class CommitConflictError(StoreError):
+class CommitConflictError(StoreError, kind="commit-conflict"):
     """Another commit changed the same rows first; nothing of this one was written."""
 
-    kind = "commit-conflict"
 
-
-class CommitUnknownError(StoreError):
+class CommitUnknownError(StoreError, kind="commit-unknown"):
     """It is not known whether a commit landed; ``resolve`` of the store answers later."""
 
-    kind = "commit-unknown"
 
-
-class LeaseExpiredError(StoreError):
+class LeaseExpiredError(StoreError, kind="lease-expired"):
     """What a session wrote or read may have been collected: it took longer than its lease."""
 
-    kind = "lease-expired"
 
-
-class ReferenceChangedError(StoreError):
+class ReferenceChangedError(StoreError, kind="reference-changed"):
     """Data held elsewhere that is not what a reference says: shorter, or other bytes."""
-
-    kind = "reference-changed"

@@ -15,12 +15,17 @@ from tessel.expression.registry import make
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tessel.expression.named import ComputedColumn
     from tessel.expression.node import Expression
 
 
 @checks_arguments
 class ExpressionMethods:
     """Operators and methods of `Expression`; plain values among the arguments become literals."""
+
+    def __dir__(self) -> list[str]:
+        """Return the names for people, without those that say how an operator is made."""
+        return [*dir(ExpressionMethods), "columns", "equals", "from_json", "result_type", "to_json"]
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("expression")
@@ -121,8 +126,8 @@ class ExpressionMethods:
     def __bool__(self) -> NoReturn:
         raise TruthValueError(
             f"the expression {self!r} has a value for every row, so it is neither true nor false",
-            hint="use & | ~ instead of and, or, not; (a < b) & (b < c) instead of a < b < c; "
-            "x.is_in([...]) instead of x in [...];\n"
+            hint="use & | ~ instead of and, or, not, with brackets around each condition, as in "
+            "(a < b) & (b < c);\nx.is_in([...]) instead of x in [...]; "
             "when(c).then(a).otherwise(b) instead of if; a.equals(b) to compare two expressions",
         )
 
@@ -137,6 +142,16 @@ class ExpressionMethods:
             f"'in' cannot look into the expression {self!r}",
             hint="use x.is_in([...]), or x.contains('text') for a part of a text",
         )
+
+    def alias(self, name: str) -> ComputedColumn:
+        """Return the expression with a name for the column that a verb makes of it.
+
+        It stands last: ``with_columns((col("price") * 2).alias("twice"))``, as in ``agg`` and
+        ``groupby``.
+        """
+        from tessel.expression.named import ComputedColumn
+
+        return ComputedColumn(name, self)  # type: ignore[arg-type]
 
     # --- membership and missing values ------------------------------------------------------------
 
@@ -366,6 +381,18 @@ class ExpressionMethods:
         clipped: Expression = make("clip_low", self, low) if low is not None else self  # type: ignore[assignment]
         return make("clip_high", clipped, high) if high is not None else clipped
 
+    def abs(self) -> Expression:
+        """Return the distance from zero: ``abs(x)``."""
+        return make("abs", self)
+
+    def round(self, digits: int = 0) -> Expression:
+        """Return the nearest number with so many digits after the point: ``round(x, digits)``."""
+        return make("round", self, digits)
+
+    def ceil(self) -> Expression:
+        """Return the least whole number that is not below the value."""
+        return make("ceil", self)
+
     def log(self) -> Expression:
         """Return the natural logarithm as float64: -inf for 0, NaN (missing) below.
 
@@ -478,9 +505,10 @@ class ExpressionMethods:
         """
         return make("date", self)
 
-    def floor(self, rule: str) -> Expression:
+    def floor(self, rule: str | None = None) -> Expression:
         """Return the start of the time bucket, such as ``"15min"`` or ``"1d"``.
 
+        Without a rule, return the greatest whole number that is not above the value.
         Durations in ``h min s ms us ns`` count from the epoch (UTC for aware timestamps); days
         (``d``) are calendar days of the column's zone and begin at their first instant.
 
@@ -489,7 +517,7 @@ class ExpressionMethods:
         >>> trades.apply("x", ts.col("time").floor("1h")).collect()["x"][1].as_py()
         datetime.datetime(2024, 1, 1, 9, 0)
         """
-        return make("floor", self, rule)
+        return make("floor_number", self) if rule is None else make("floor", self, rule)
 
     # --- aggregates, for agg(...) -----------------------------------------------------------------
 

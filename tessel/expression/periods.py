@@ -101,7 +101,11 @@ def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
         start = _wall(fields)
         end = _next_wall(start, fields)
     except (ValueError, OverflowError):
-        raise PlanError(f"{text!r} names a date or time that does not exist", text=text) from None
+        raise PlanError(
+            f"{text!r} names a date or time that does not exist",
+            hint="years, months and days as in 2024-01-31, hours up to 23",
+            text=text,
+        ) from None
     fraction = int((parts["fraction"] or "").ljust(9, "0"))
     at = own_zone or zone
     start_ns = first_instant_ns(start, at) + fraction

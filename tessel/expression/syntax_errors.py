@@ -113,7 +113,7 @@ def _slip(text: str, place: int, length: int) -> str | None:
     word = text[place : place + length]
     if here[:1] and here[0] in _CURLY:
         return "write straight quotes: 'text'"
-    if here[:1] in ("'", '"', "`"):
+    if here[:1] in ("'", '"', "`") and text.count(here[0], place) < 2:
         closing = "column name" if here[0] == "`" else "text"
         return f"the {closing} that starts here has no closing {here[0]}"
     if before == "&&" or here == "&&":
@@ -126,8 +126,12 @@ def _slip(text: str, place: int, length: int) -> str | None:
         return "write == to compare"
     if here[:1] == "!":
         return "write 'not' for !"
-    if word.lower() in ("none", "nan", "na", "nil") and text[:place].rstrip().endswith("is"):
-        return "write 'is missing'"
+    if re.match(r"\s*(select|with|from)\s", text, re.IGNORECASE):
+        return "there is no SQL here, only conditions; DuckDB reads results: to_duckdb()"
+    if text[:place].rstrip().lower().endswith(" is"):
+        if word.lower() in ("none", "nan", "na", "nil"):
+            return "write 'is missing'"
+        return "write == to compare; 'is' asks for missing values alone"
     unclosed = _unclosed(text)
     if place >= len(text.rstrip()) and unclosed is not None:
         return f"the '(' at character {unclosed + 1} is not closed"

@@ -58,6 +58,7 @@ _SHORTHANDS: dict[str, Callable[..., Expression]] = {
     "fill_missing": build.coalesce,
     "clip": lambda operand, low, high: operand.clip(low, high),
     "not_missing": lambda operand: operand.not_missing(),
+    "floor": lambda operand, *rule: make("floor" if rule else "floor_number", operand, *rule),
 }
 
 
@@ -248,6 +249,21 @@ def _compared(*parts: Any) -> Expression:
     return build.all_of(pairs)
 
 
+def _tight(
+    connective: type[Or | And], word: str, left: Expression, sign: Token, right: Expression
+) -> Expression:
+    """Join conditions by a sign that stands between them, not between numbers beside it."""
+    for side in (left, right):
+        if isinstance(side, Literal) and side.kind not in ("bool", "null"):
+            error = ExpressionSyntaxError(
+                f"{sign} binds closer than comparisons, so it joins {left} and {right} here",
+                hint=f"write {word!r} for it, or brackets around each condition: "
+                f"(price > 1) {sign} (volume > 5)",
+            )
+            raise _MisuseError(sign.start_pos or 0, 1, error)
+    return connective.of(left, right)
+
+
 def _call(name: Token, *arguments: Expression) -> Expression:
     function = FUNCTIONS.get(name.lower())
     if function is None and name.lower() in aggregate_call_names():
@@ -255,10 +271,10 @@ def _call(name: Token, *arguments: Expression) -> Expression:
     if function is None:
         match = nearest(str(name), [*FUNCTIONS, *sorted(aggregate_call_names())])
         error = ExpressionSyntaxError(
-            f"no function {cut(name)!r}",
+            f"no function {cut(str(name))!r}",
             hint=(f"did you mean {match!r}?   " if match else "")
             + f"functions: {', '.join(sorted(FUNCTIONS))}",
-            name=cut(name),
+            name=cut(str(name)),
         )
         raise _MisuseError(name.start_pos or 0, len(name), error)
     try:
@@ -290,6 +306,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "start": lambda tree: tree,
     "either": Or.of,
     "both": And.of,
+    "tight_either": functools.partial(_tight, Or, "or"),
+    "tight_both": functools.partial(_tight, And, "and"),
     "negated": Not,
     "compared": _compared,
     "values": _values,

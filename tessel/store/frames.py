@@ -250,8 +250,19 @@ def _telling(data: Any) -> Iterator[None]:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"a {type(data).__name__} could not be taken as a table: {error}",
-            hint="give every column values of one type",
+            hint=_ragged(data) or "give every column values of one type",
         ) from error
+
+
+def _ragged(data: Any) -> str | None:
+    """Return the hint for a dictionary whose columns are not of one length."""
+    if not isinstance(data, Mapping):
+        return None
+    lengths = {str(name): len(each) for name, each in data.items() if hasattr(each, "__len__")}
+    if len(set(lengths.values())) < 2:
+        return None
+    told = ", ".join(f"{name!r} {length:,}" for name, length in list(lengths.items())[:8])
+    return f"all columns have one value for each row; values: {told}"
 
 
 def check_column_names(names: list[Any]) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tessel.clauses import (
+    AggregateColumns,
     Aggregation,
     AlignColumns,
     AppendUnmatched,
@@ -39,6 +40,7 @@ from tessel.clauses import (
     HashJoin,
     Head,
     InOrder,
+    InZone,
     Join,
     JoinAsof,
     JoinPartition,
@@ -75,6 +77,7 @@ from tessel.clauses import (
     Structure,
     SubQuery,
     Tail,
+    Take,
     TimePartition,
     TopK,
     TurnFigures,
@@ -83,10 +86,10 @@ from tessel.clauses import (
     find_clause,
 )
 from tessel.clauses.aggregates import find_aggregate
-from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.shape import JoinShape
 from tessel.expression import col
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "clauses.md"
@@ -123,6 +126,9 @@ SAMPLES: tuple[Clause, ...] = (
     TopK(2, ("v",), (True,)),
     Distinct(("k",)),
     Sample(3),
+    Take((2, 1)),
+    InZone("Europe/Berlin"),
+    AggregateColumns("sum", Aggregation(("k",), ())),
     Explode(("l",)),
     Cast((("v", "float64"),)),
     ValueCounts(("k",)),
@@ -265,5 +271,9 @@ def test_the_file_of_a_clause_says_what_it_means(clause: Clause) -> None:
     ids=lambda clause: clause.name,
 )
 def test_the_index_does_what_is_declared(clause: Clause) -> None:
-    kept = clause.output_schema(SCHEMA).index
+    schema = SCHEMA
+    if isinstance(clause, InZone):  # which refuses times without a zone
+        kind = pa.timestamp("us", "UTC")
+        schema = TableSchema(SCHEMA.arrow.set(0, pa.field("t", kind)), "t")
+    kept = clause.output_schema(schema).index
     assert kept == {"keep": "t", "drop": None, "replace": "t"}[clause.structure.index.value]

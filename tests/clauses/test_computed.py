@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tessel.clauses import Aggregation, NamedAggregate, Partition, QueryBuilder
 from tessel.clauses.aggregates import Quantile, aggregate_names, find_aggregate
 from tessel.clauses.aggregates.registry import _registry
-from tessel.clauses.computed import ComputedColumn
 from tessel.errors import (
     AggregateError,
     ColumnNotFoundError,
@@ -29,6 +28,7 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.expression import Expression, col, lit, parse
+from tessel.expression.named import ComputedColumn
 from tessel.expression.operators.aggregate import aggregate_call_names
 from tests.clauses.helpers import answer, fresh_store, stored
 from tests.oracles import as_declared, duckdb_answer, same_rows

@@ -33,8 +33,8 @@ from tessel.clauses import (
     Tail,
     find_clause,
 )
-from tessel.clauses.computed import ComputedColumn
 from tessel.expression import Expression, col
+from tessel.expression.named import ComputedColumn
 from tessel.pipeline.planner import PASSES, REQUIRED, Draft
 from tessel.pipeline.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
 from tessel.pipeline.planner.pushdown import push_into_inputs, push_left

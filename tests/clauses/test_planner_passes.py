@@ -431,9 +431,9 @@ def test_columns_are_pruned_below_concat_and_merge(query: QueryBuilder, after: l
 
 def test_the_passes_and_their_order() -> None:
     assert [each.__name__ for each in PASSES] == [
+        "desugar",
         "compute_columns",
         "fold_constants",
-        "desugar",
         "index_predicates",
         "range_before_resample",
         "push_left",

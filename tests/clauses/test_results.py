@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Aggregation, NamedAggregate, QueryBuilder
 from tessel.clauses.aggregates import find_aggregate
-from tessel.clauses.computed import ComputedColumn
 from tessel.errors import (
     AggregateError,
     ColumnNotFoundError,
@@ -29,6 +28,7 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.expression import col, lit, parse, when
+from tessel.expression.named import ComputedColumn
 from tests.clauses.helpers import answer, fresh_store, stored
 from tests.oracles import as_declared, duckdb_answer, same_rows
 from tests.strategies.tables import bits

@@ -70,7 +70,13 @@ def test_log(folder: Path) -> None:
 
 
 def test_versions(folder: Path) -> None:
-    assert _rows("versions", "trades", "-s", folder) == [{"version": 1}, {"version": 3}]
+    rows = _rows("versions", "trades", "-s", folder)
+    assert [(row["version"], row["change"], row["message"]) for row in rows] == [
+        (1, "write", "write trades"),
+        (3, "append", "append trades"),
+    ]
+    assert all(str(row["timestamp"]).endswith("Z") for row in rows)
+    assert "[symbol-not-found]" in _run(["versions", "trdes", "-s", folder], code=3).stderr
 
 
 def test_show(folder: Path) -> None:

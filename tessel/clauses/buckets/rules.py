@@ -9,6 +9,7 @@ field (``M``: a month's start, its end, or a minute) is refused with the names t
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 from tessel.clauses.buckets.base import DAY_NS
@@ -27,6 +28,7 @@ _UNITS_NS = {
     "h": 3_600 * 1_000_000_000,
 }
 _OLD_UNITS = {"T": "min", "H": "h", "S": "s"}
+_OLD_UNIT = re.compile(r"(\d\s*|^)([THS])(?=\d|\s|$)")
 _WORDS = {
     "hour": "h",
     "minute": "min",
@@ -164,6 +166,14 @@ def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> Cale
     # QS-FEB begins in February; QE-JAN ends with January, and is the same quarter.
     month = _MONTHS.index(anchor) if anchor else (-1 if ends else 0)
     return CalendarRule(Months(months, (month + ends) % 12 + 1), count, ends)
+
+
+def new_spelling(rule: str) -> str:
+    """Return a rule with the units of today, and warn where it has older ones: ``5T``, ``1H``."""
+    new = _OLD_UNIT.sub(lambda part: part[1] + _OLD_UNITS[part[2]], rule)
+    if new != rule:
+        warnings.warn(f"write {new!r} for {rule!r}", DeprecationWarning, stacklevel=5)
+    return new
 
 
 def parse_offset(text: str | None) -> tuple[int, int]:

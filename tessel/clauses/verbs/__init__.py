@@ -18,7 +18,7 @@ from tessel.clauses.verbs.combining import CombiningVerbs
 from tessel.clauses.verbs.grouping import GroupingVerbs
 from tessel.clauses.verbs.ordered import OrderedVerbs
 from tessel.clauses.verbs.rows import RowVerbs
-from tessel.errors import NameNotFoundError
+from tessel.errors import NameNotFoundError, UnknownVerbError
 
 __all__ = ["Verbs"]
 
@@ -47,8 +47,12 @@ class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
                 found = None
             if found is not None and not found.internal:
                 return functools.partial(_then_clause, self, found)
-            from tessel.errors.foreign_names import missing_attribute
+            from tessel.clauses.aggregates.registry import aggregate_names
+            from tessel.errors.foreign_names import foreign_name, missing_attribute
 
+            known = foreign_name(name, (self._kind, "query"))
+            if known is None and not hasattr(type(self), name) and name in aggregate_names():
+                raise UnknownVerbError.before_agg(name, "rows", is_how=True)
             return missing_attribute(self, name, self._kind, "query")
 
 

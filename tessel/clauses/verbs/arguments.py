@@ -6,15 +6,15 @@ How the arguments of verbs are read: what people may write, as what clauses hold
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.computed import ComputedColumn
-from tessel.errors import PlanError
+from tessel.errors import PlanError, UnknownVerbError, shown
 from tessel.expression.build import lit
 from tessel.expression.leaves import Column
+from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
 from tessel.lazy import dataclass
 
@@ -29,8 +29,26 @@ class Query:
         raise TypeError(f"{type(self).__name__} does not say how a clause is added")
 
 
-ExpressionLike = Expression | str
-KeyLike = str | Expression
+class AwaitsAggregates:
+    """Rows that are grouped in some way, before it is said what is computed of each group."""
+
+    _what: ClassVar[str] = "groups"
+
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # others ask for these to see what an object is
+                raise AttributeError(name)
+            from tessel.clauses.aggregates.registry import aggregate_names
+
+            raise UnknownVerbError.before_agg(name, self._what, is_how=name in aggregate_names())
+
+        def __getitem__(self, item: object) -> Any:
+            raise UnknownVerbError.before_agg(item, self._what, is_how=False)
+
+
+ExpressionLike = Expression | ComputedColumn | str
+KeyLike = str | Expression | ComputedColumn
 
 
 def as_ends(start: Any, end: Any) -> tuple[Any, Any]:
@@ -42,6 +60,8 @@ def as_ends(start: Any, end: Any) -> tuple[Any, Any]:
 
 def as_expression(value: Any) -> Expression:
     """Return an expression as it is, text parsed, any other value as a literal."""
+    if isinstance(value, ComputedColumn):
+        return value.expression
     if isinstance(value, Expression):
         return value
     if not isinstance(value, str):
@@ -51,14 +71,23 @@ def as_expression(value: Any) -> Expression:
     return parse(value)
 
 
-def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
+def as_names(names: tuple[str | Column | Sequence[str], ...]) -> tuple[str, ...]:
     """Return names of columns, given one by one or in lists, as one tuple."""
-    flat: list[str] = []
+    flat: list[Any] = []
     for name in names:
-        flat += list(name) if isinstance(name, Iterable) and not isinstance(name, str) else [name]
+        single = isinstance(name, str | Expression) or not isinstance(name, Iterable)
+        flat += [name] if single else list(name)
+    flat = [name.column if isinstance(name, Column) else name for name in flat]
     for name in flat:
+        if isinstance(name, Expression | ComputedColumn):
+            raise PlanError(
+                f"a column is named here, and {name} computes one",
+                hint="make it first, under a name: with_columns(name=...)",
+            )
         if not isinstance(name, str):
-            raise PlanError(f"a column is named by text, not by {name!r}", hint='such as "price"')
+            raise PlanError(
+                f"a column is named by text, not by {shown(name)}", hint='such as "price"'
+            )
     return tuple(flat)
 
 
@@ -110,6 +139,8 @@ def as_keys(
     for key in keys:
         if isinstance(key, Mapping):
             found += [_named_key(name, value) for name, value in key.items()]
+        elif isinstance(key, ComputedColumn):
+            found.append(_named_key(key.name, key.expression))
         elif isinstance(key, Expression):
             found.append(_unnamed_key(key, example))
         elif isinstance(key, str) or not isinstance(key, Iterable):
@@ -130,7 +161,7 @@ def _unnamed_key(expression: Expression, example: str) -> str | ComputedColumn:
     if len(columns) != 1:
         what = f"reads {', '.join(columns)}" if columns else "reads no column"
         raise PlanError(
-            f"the key {expression} {what}, so it needs a name",
+            f"{expression} {what}, so it needs a name",
             hint=example.format(expression),
         )
     return _named_key(columns[0], expression)
@@ -141,8 +172,9 @@ def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
     for each in others:
         if not isinstance(each, str | SubQuery):
             raise PlanError(
-                f"{verb} takes symbols, not {each!r}",
-                hint=f'{verb}("other"), or {verb}(SubQuery("other", None, clauses))',
+                f"{verb} takes symbols, not a {type(each).__name__}",
+                hint=f'{verb}("other"), or {verb}(store.scan("other")...); rows that are not '
+                'stored are written first: store.write("other", ...)',
             )
     return tuple(SubQuery(each) if isinstance(each, str) else each for each in others)
 
@@ -150,7 +182,9 @@ def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
 def as_row_count(verb: str, n: Any) -> int:
     """Return a whole number of rows; anything else is refused."""
     if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise PlanError(f"{verb} takes a whole number of rows, not {n!r}")
+        raise PlanError(
+            f"{verb} takes a whole number of rows, not {n!r}", hint=f"such as {verb}(5)"
+        )
     return int(n.__index__())
 
 

@@ -9,9 +9,20 @@ import pyarrow as pa
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.select import Select
-from tessel.clauses.verbs.arguments import ExpressionLike, Query, QueryType, as_expression, as_names
+from tessel.clauses.verbs.arguments import (
+    ExpressionLike,
+    Query,
+    QueryType,
+    as_expression,
+    as_keys,
+    as_names,
+)
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
+from tessel.expression.build import col
+from tessel.expression.leaves import Column
+from tessel.expression.named import ComputedColumn
+from tessel.expression.node import Expression
 from tessel.expression.types import type_name
 
 _OF_PYTHON: dict[Any, str] = {bool: "bool", int: "int64", float: "float64", str: "string"}
@@ -35,8 +46,15 @@ class ColumnVerbs(Query):
         """
         return self.then(Apply(name, as_expression(expression)))
 
-    def with_columns(self: QueryType, **columns: ExpressionLike | int | float | bool) -> QueryType:
+    def with_columns(
+        self: QueryType,
+        *columns: Expression | ComputedColumn | Mapping[str, ExpressionLike],
+        **named: ExpressionLike | int | float | bool,
+    ) -> QueryType:
         """Add or replace several columns; a later one sees the earlier ones.
+
+        ``with_columns(twice="price * 2")``; without a keyword, an expression has the name of
+        ``.alias("twice")``, or that of the one column it reads.
 
         Examples
         --------
@@ -44,9 +62,16 @@ class ColumnVerbs(Query):
         >>> query.collect()["more"].to_pylist()
         [3, 5, 7, 9]
         """
-        return self.then(*(Apply(name, as_expression(value)) for name, value in columns.items()))
+        for each in columns:
+            if isinstance(each, str):
+                raise PlanError(
+                    f"with_columns: {each!r} needs a name", hint=f"with_columns(name={each!r})"
+                )
+        made = as_keys(columns, named, "with_columns(name={})")
+        pairs = [(e, col(e)) if isinstance(e, str) else (e.name, e.expression) for e in made]
+        return self.then(*(Apply(name, expression) for name, expression in pairs))
 
-    def select(self: QueryType, *columns: str | Sequence[str]) -> QueryType:
+    def select(self: QueryType, *columns: str | Column | Sequence[str]) -> QueryType:
         """Keep these columns, in this order.
 
         Examples

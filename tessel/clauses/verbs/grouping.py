@@ -6,15 +6,22 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, Query, QueryType, as_keys
+from tessel.clauses.verbs.arguments import (
+    AwaitsAggregates,
+    ExpressionLike,
+    KeyLike,
+    Query,
+    QueryType,
+    as_keys,
+)
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
+from tessel.expression.named import ComputedColumn
 from tessel.expression.scalars import elapsed_text
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
-    from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike
+    from tessel.clauses.aggregate_forms import AggregateForm, AllForms
     from tessel.clauses.resample import Empty
     from tessel.expression.node import Expression
 
@@ -53,8 +60,8 @@ class GroupingVerbs(Query):
 
     def agg(
         self: QueryType,
-        by_column: Mapping[str, Any] | Expression | None = None,
-        *more: Expression,
+        by_column: AllForms | None = None,
+        *more: Expression | ComputedColumn,
         **outputs: Any,
     ) -> QueryType:
         """Aggregate all rows into one; the forms are those of ``groupby(...).agg``.
@@ -64,12 +71,7 @@ class GroupingVerbs(Query):
         >>> list(trades.agg(total=("qty", "sum"), high="max(price)").collect())
         [{'total': 10, 'high': 21.0}]
         """
-        from tessel.clauses.aggregate_forms import read_outputs
-        from tessel.clauses.aggregation import Aggregation
-        from tessel.clauses.partition import Partition
-
-        found = read_outputs(by_column, outputs, more)
-        return self.then(Partition(()), Aggregation((), found.aggregates, results=found.results))
+        return GroupedQuery(self, (), True, True).agg(by_column, *more, **outputs)
 
     def resample(
         self: QueryType,
@@ -82,6 +84,7 @@ class GroupingVerbs(Query):
         offset: str | timedelta | None = None,
         empty: Empty = "omit",
         drop_missing: bool = True,
+        tz: str | None = None,
     ) -> ResampledQuery[QueryType]:
         """Group rows into time buckets; go on with ``.agg(...)``.
 
@@ -111,17 +114,22 @@ class GroupingVerbs(Query):
             ``"ffill"`` (the values of the bucket before).
         drop_missing
             Whether rows with a missing key are left out.
+        tz
+            The time zone whose calendar the rule is of, and in which the buckets are labelled; by
+            default that of the index. Short for ``in_zone`` before it.
 
         Examples
         --------
         >>> trades.resample("1h").agg(total=("qty", "sum")).collect()["total"].to_pylist()
         [3, 7]
         """
+        from tessel.clauses.buckets.rules import new_spelling
+        from tessel.clauses.in_zone import InZone
         from tessel.expression.periods import instant_text
 
         return ResampledQuery(
-            self,
-            elapsed_text(rule),
+            self if tz is None else self.then(InZone(tz)),
+            new_spelling(elapsed_text(rule)),
             closed,
             label,
             instant_text(origin) or "epoch",
@@ -134,7 +142,7 @@ class GroupingVerbs(Query):
 
 @checks_arguments
 @dataclass(frozen=True)
-class GroupedQuery(Generic[QueryType]):
+class GroupedQuery(AwaitsAggregates, Generic[QueryType]):
     """A query whose rows are grouped, waiting for ``agg``."""
 
     query: QueryType
@@ -144,8 +152,8 @@ class GroupedQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | Expression | None = None,
-        *more: Expression,
+        by_column: AllForms | None = None,
+        *more: Expression | ComputedColumn,
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each group.
@@ -156,22 +164,22 @@ class GroupedQuery(Generic[QueryType]):
         an expression ``agg(notional=(col("price") * col("qty")).sum())`` or, as text,
         ``agg(notional="sum(price * qty)")``; computed with the results of several
         ``agg(spread=col("price").max() - col("price").min(), vwap="sum(price * qty) / sum(qty)")``;
-        of rows ``agg(rows="count")``; named as its column ``agg(col("price").mean())``.
+        of rows ``agg(rows="count")``; named as its column ``agg(col("price").mean())``, or by
+        ``.alias("mean")``; ``agg("sum")`` of all columns that can, under their own names.
         ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``, ``bar_low`` and ``bar_close``.
         """
-        from tessel.clauses.aggregate_forms import read_outputs
+        from tessel.clauses.aggregate_forms import aggregated
         from tessel.clauses.aggregation import Aggregation
         from tessel.clauses.partition import Partition
 
-        found = read_outputs(by_column, outputs, more)
-        partition = Partition(self.keys, self.drop_missing)
-        aggregation = Aggregation(self.keys, found.aggregates, self.sort, found.results)
-        return self.query.then(partition, aggregation)
+        before = Partition(self.keys, self.drop_missing)
+        clause = Aggregation(self.keys, (), self.sort)
+        return self.query.then(*aggregated((before, clause), by_column, more, outputs))
 
 
 @checks_arguments
 @dataclass(frozen=True)
-class ResampledQuery(Generic[QueryType]):
+class ResampledQuery(AwaitsAggregates, Generic[QueryType]):
     """A query whose rows are in time buckets, waiting for ``agg``."""
 
     query: QueryType
@@ -186,26 +194,23 @@ class ResampledQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | Expression | None = None,
-        *more: Expression,
+        by_column: AllForms | None = None,
+        *more: Expression | ComputedColumn,
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
-        from tessel.clauses.aggregate_forms import read_outputs
+        from tessel.clauses.aggregate_forms import aggregated
         from tessel.clauses.resample import Resample
 
-        found = read_outputs(by_column, outputs, more)
-        return self.query.then(
-            Resample(
-                self.rule,
-                found.aggregates,
-                self.closed,
-                self.label,
-                self.origin,
-                self.offset,
-                self.by,
-                self.drop_missing,
-                empty=self.empty,
-                results=found.results,
-            )
+        clause = Resample(
+            self.rule,
+            (),
+            self.closed,
+            self.label,
+            self.origin,
+            self.offset,
+            self.by,
+            self.drop_missing,
+            empty=self.empty,
         )
+        return self.query.then(*aggregated((clause,), by_column, more, outputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.filter import Filter
@@ -16,7 +16,7 @@ from tessel.clauses.verbs.arguments import (
     as_row_count,
     sort_keys,
 )
-from tessel.errors import PlanError
+from tessel.errors import PlanError, shown
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.node import Expression
 
@@ -108,6 +108,29 @@ class RowVerbs(Query):
         start, stop = as_ends(start, stop)
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]
         return self.then(RowRange(*ends))
+
+    def take(self: QueryType, rows: Iterable[int]) -> QueryType:
+        """Keep the rows at these positions, in the order given; one may come more than once.
+
+        Positions count from 0, negative ones from the end. The rows between the least and the
+        greatest are all that is read.
+        """
+        from tessel.clauses.row_range import RowRange
+        from tessel.clauses.take import Take
+
+        given: Any = rows
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise PlanError(
+                f"take takes positions of rows, not {shown(rows)}",
+                hint="take([3, 1]); head(n) keeps the first n rows",
+            )
+        positions = tuple(as_row_count("take", each) for each in rows)
+        low = min(positions, default=0)
+        if low < 0:
+            return self.then(Take(positions))
+        # cut first, so that no other rows are read
+        cut = RowRange(low, max(positions, default=-1) + 1)
+        return self.then(cut, Take(tuple(each - low for each in positions), low))
 
     def sort(
         self: QueryType,

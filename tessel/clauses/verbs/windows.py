@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, ClassVar, Generic
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
-from tessel.clauses.verbs.arguments import QueryType
+from tessel.clauses.verbs.arguments import AwaitsAggregates, QueryType
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 @checks_arguments
 @dataclass(frozen=True)
-class RollingQuery(Generic[QueryType]):
+class RollingQuery(AwaitsAggregates, Generic[QueryType]):
     """A query that looks at windows of rows, waiting for ``agg``."""
+
+    _what: ClassVar[str] = "windows"
 
     query: QueryType
     window: int | str
@@ -50,8 +52,10 @@ class RollingQuery(Generic[QueryType]):
 
 @checks_arguments
 @dataclass(frozen=True)
-class EwmQuery(Generic[QueryType]):
+class EwmQuery(AwaitsAggregates, Generic[QueryType]):
     """A query that weighs rows, fading into the past, waiting for ``agg``."""
+
+    _what: ClassVar[str] = "windows"
 
     query: QueryType
     alpha: float | None

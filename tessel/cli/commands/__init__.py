@@ -14,6 +14,7 @@ from tessel.cli.commands.demo import demo
 from tessel.cli.commands.diff import diff
 from tessel.cli.commands.explain import explain
 from tessel.cli.commands.import_files import import_files
+from tessel.cli.commands.plot import plot
 from tessel.cli.commands.query import query
 from tessel.cli.commands.revert import revert
 from tessel.cli.commands.submit import submit
@@ -27,7 +28,7 @@ def register_all(app: typer.Typer) -> None:
     """Add every command to the application, in the order in which help lists them."""
     app.command()(demo)
     app.command("import")(import_files)
-    for looking in (ls, show, versions, log, query, explain, submit, check, diff, revert):
+    for looking in (ls, show, versions, log, query, plot, explain, submit, check, diff, revert):
         app.command()(looking)
     for group in (branch.group, tag.group):
         app.add_typer(group)

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import typer
 
-from tessel.cli.arguments import (
-    AsOf,
-    Conf,
-    EngineName,
-    Form,
-    Master,
-    PlanText,
-    StoreUri,
-    Symbol,
-    executor_of,
-    open_existing,
-    read_plan,
-    version_of,
-)
+from tessel.cli.arguments import EngineName, Form, Question, takes_query
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 from tessel.cli.output import OutputFormat, make_output
+from tessel.errors import InvalidInputError
 
 __all__ = ["check"]
 
 
-def check(
-    symbol: Symbol,
-    plan: PlanText,
-    store: StoreUri,
-    as_of: AsOf = None,
-    master: Master = None,
-    conf: Conf = None,
-    output: Form = OutputFormat.TABLE,
-) -> None:
+@takes_query
+def check(question: Question, output: Form = OutputFormat.TABLE) -> None:
     """Run a query on threads and on Spark, and show the first row that differs."""
     from tessel.compare import first_difference
 
-    opened = open_existing(store)
-    version = opened.view(symbol, as_of=version_of(as_of)).version  # one, whatever is written now
-    lazy = opened.scan(symbol, as_of=version).then(*read_plan(plan).clauses)
+    if question.engine is EngineName.LOCAL:
+        raise InvalidInputError("check runs on both engines", hint="leave out --engine")
+    lazy = question.lazy()
+    version = lazy.store.view(lazy.symbol, as_of=lazy.as_of).version  # whatever is written now
+    lazy = dataclasses.replace(lazy, as_of=version)
     here = lazy.collect().to_arrow()
-    there = lazy.collect(executor=executor_of(EngineName.SPARK, master, conf)).to_arrow()
+    spark = dataclasses.replace(question, engine=EngineName.SPARK).executor()
+    there = lazy.collect(executor=spark).to_arrow()
     difference = first_difference(here, there)
     make_output(output).facts(
         {

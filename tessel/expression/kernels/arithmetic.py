@@ -114,6 +114,16 @@ def round_half_even(node: Round, values: Sequence[Value], result: pa.DataType) -
     return pc.round(value, ndigits=node.digits, round_mode="half_to_even")
 
 
+def whole_number(function: Callable[..., Value]) -> Kernel:
+    """Return the kernel of a function to whole numbers, which integers are already."""
+
+    def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        (value,) = values
+        return value if pa.types.is_integer(result) or pa.types.is_null(result) else function(value)
+
+    return kernel
+
+
 def extreme(function: Callable[..., Value], *, skip_nulls: bool) -> Kernel:
     """Return the kernel of an elementwise extreme, which skips missing values or is missing too."""
 
@@ -134,6 +144,8 @@ KERNELS: dict[str, Kernel] = {
     "negative": negative,
     "abs": elementwise(pc.abs_checked),
     "round": round_half_even,
+    "ceil": whole_number(pc.ceil),
+    "floor_number": whole_number(pc.floor),
     "min_of": extreme(pc.min_element_wise, skip_nulls=True),
     "max_of": extreme(pc.max_element_wise, skip_nulls=True),
     "clip_low": extreme(pc.max_element_wise, skip_nulls=False),

@@ -171,6 +171,24 @@ class Round(Expression, name="round"):
         return Signature((operand.type,), operand.type)
 
 
+class _WholeNumber(Unary):
+    """A number beside the operand that has no fraction."""
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        (operand,) = operands
+        require(self.name, operand, *_NUMBERS)
+        return Signature((operand.type,), operand.type)
+
+
+class Ceil(_WholeNumber, name="ceil"):
+    """The least whole number that is not below the operand."""
+
+
+class FloorNumber(_WholeNumber, name="floor_number"):
+    """The greatest whole number that is not above the operand."""
+
+
 class Extreme(Expression):
     """The smallest or largest of several operands."""
 

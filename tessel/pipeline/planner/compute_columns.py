@@ -18,12 +18,13 @@ from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.apply import Apply
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause
-from tessel.clauses.computed import ComputedColumn, free_name, key_names
+from tessel.clauses.computed import free_name, key_names
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, NamedAggregate, is_itself
 from tessel.clauses.select import Select
 from tessel.expression.leaves import Column
+from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema

@@ -9,11 +9,11 @@ import pyarrow as pa
 from tessel.clauses.apply import Apply
 from tessel.clauses.apply_together import ApplyTogether
 from tessel.clauses.base import Clause
-from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.errors import TesselError
 from tessel.expression.build import lit
 from tessel.expression.leaves import Column, Literal
+from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
 from tessel.expression.schema import TableSchema

@@ -13,11 +13,12 @@ from tessel.clauses.aggregation import (
     PartialAggregation,
 )
 from tessel.clauses.base import Clause
-from tessel.clauses.computed import ComputedColumn, key_names, stored_names
+from tessel.clauses.computed import key_names, stored_names
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.results import NamedAggregate
 from tessel.errors import PlanError
+from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft, value_bytes
 

@@ -69,9 +69,9 @@ _compute_columns = _of(f"{_GROUPS} rolling ewm", "compute_columns", "compute_col
 _lower_aggregation = _of(_GROUPS, "lower_aggregation", "lower_aggregation")
 
 PASSES: tuple[Pass, ...] = (
+    desugar,
     _compute_columns,
     fold_constants,
-    desugar,
     index_predicates,
     _of("resample", "range_before_resample", "resample_range"),
     push_left,
@@ -90,7 +90,7 @@ PASSES: tuple[Pass, ...] = (
 )
 """The passes, in the order in which they run."""
 
-REQUIRED: frozenset[Pass] = frozenset((_compute_columns, _lower_aggregation))
+REQUIRED: frozenset[Pass] = frozenset((desugar, _compute_columns, _lower_aggregation))
 """Those without which a query does not run; all others only make it cheaper."""
 
 

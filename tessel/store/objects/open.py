@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -69,6 +70,8 @@ def open_objects(
         os.fsencode(uri)  # names of files hold bytes that are no text as halves of surrogate pairs
     except UnicodeEncodeError:
         UnicodeTextError.require(uri, "the URI of a store")
+    if re.match("(s3|gs|az|file|memory):", uri) and "://" not in uri:  # a slip, and no directory
+        raise InvalidInputError(f"{uri.partition(':')[0]}: is followed by //", hint=_KINDS)
     scheme, separator, rest = uri.partition("://")
     if separator:
         from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace

@@ -1,0 +1,171 @@
+"""The options of a query, the same for each command that takes one, and what they lower onto.
+
+``--where "price > 10" --by symbol --agg "mean(price)" --sort price_mean --limit 5`` is the query
+``filter(...).groupby(...).agg(...).sort(...).head(5)``: verbs in this order, whatever the order of
+the options. Text is in the grammar of expressions.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tessel.cli.documents import is_document, read_document
+from tessel.errors import InvalidInputError
+
+__all__ = ["query_of", "takes_options"]
+
+_OPTIONS: Mapping[str, tuple[type, str, str]] = {
+    "where": (list, "CONDITION", "Rows to keep: price > 10 and symbol == 'a'; repeatable."),
+    "by": (list, "KEY", "A key of groups: symbol, or day=floor(time, '1d'); repeatable."),
+    "agg": (
+        list,
+        "AGGREGATE",
+        "What to compute: mean(price), vwap=sum(price * qty) / sum(qty), rows=count, or sum of all "
+        "columns that can; repeatable.",
+    ),
+    "resample": (str, "RULE", "Time buckets, of each key: 15min, 1h, 1D, MS."),
+    "tz": (str, "ZONE", "The time zone of the buckets."),
+    "having": (list, "CONDITION", "Rows of the result to keep; repeatable."),
+    "sort": (list, "COLUMN", "What to order by: price, or price desc; repeatable."),
+    "columns": (list, "COLUMNS", "Columns of the result: time,price; repeatable."),
+    "limit": (int, "ROWS", "The most rows of the result."),
+}
+"""The verbs that options stand for, in their order: kind, what it takes, help."""
+
+_NAMED = re.compile(r"\s*(\w+)\s*=(?!=)(.*)", re.DOTALL)
+_ORDER = re.compile(r"(.*?)(?:\s+(asc|desc))?\s*", re.DOTALL | re.IGNORECASE)
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a query, in place of its parameter ``options``.
+
+    What it is given there is a mapping of those that were given.
+    """
+    own = inspect.signature(command, eval_str=True)
+    kinds: dict[str, Any] = {
+        name: Annotated[
+            (list[str] if kind is list else kind) | None,
+            typer.Option(f"--{name}", metavar=metavar, help=text, rich_help_panel="Query"),
+        ]
+        for name, (kind, metavar, text) in _OPTIONS.items()
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        asked = {name: given.pop(name) for name in kinds}
+        command(**given, options={n: v for n, v in asked.items() if v not in (None, [])})
+
+    parameters = list[inspect.Parameter]()
+    for parameter in own.parameters.values():
+        if parameter.name != "options":
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in kinds.items()
+        ]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def query_of(data: Any, options: Mapping[str, Any] | None = None) -> Any:
+    """Return a query: a plain form, a condition, a file of either, or nothing, and then options.
+
+    Raises
+    ------
+    InvalidInputError
+        For a file that is absent or not text, and options that do not go together.
+    PlanFormatError, ExpressionError
+        For what is no query.
+    """
+    import tessel as ts
+
+    if isinstance(data, str) and is_document(data):
+        data = read_document(Path(data))
+    if isinstance(data, str):
+        query = ts.QueryBuilder().filter(data)
+    else:
+        query = ts.QueryBuilder() if data is None else ts.QueryBuilder.from_json(data)
+    given = dict(options or {})
+    if "where" in given:
+        query = query.filter(*given["where"])
+    query = _aggregated(query, given)
+    if "having" in given:
+        query = query.filter(*given["having"])
+    if "sort" in given:
+        keys = [_ORDER.fullmatch(each) for each in _split(given["sort"])]
+        names = [key[1] for key in keys if key is not None]
+        down = [(key[2] or "").lower() == "desc" for key in keys if key is not None]
+        query = query.sort(names, descending=down)
+    if "columns" in given:
+        query = query.select(_split(given["columns"]))
+    return query.head(given["limit"]) if "limit" in given else query
+
+
+def _aggregated(query: Any, given: Mapping[str, Any]) -> Any:
+    grouping = [f"--{name}" for name in ("by", "resample") if name in given]
+    if "tz" in given and "resample" not in given:
+        raise InvalidInputError("--tz is the time zone of --resample, which is not given")
+    if "agg" not in given:
+        if grouping:
+            raise InvalidInputError(
+                f"{' and '.join(grouping)} needs --agg: what is computed of each group",
+                hint='such as --agg "mean(price)" or --agg rows=count',
+            )
+        return query
+    named, every = _aggregates(given["agg"])
+    keys: dict[str, Any] = {}
+    for text in given.get("by", ()):
+        match = _NAMED.fullmatch(text)
+        if match is not None:
+            keys[match[1]] = match[2]
+        else:
+            keys |= {name: f"`{name}`" for name in _split([text])}
+    if "resample" in given:
+        query = query.resample(given["resample"], by=keys or (), tz=given.get("tz"))
+    elif keys:
+        query = query.groupby(keys)
+    return query.agg(*every, **named) if every else query.agg(named)
+
+
+def _aggregates(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return aggregates by the names of their outputs, and the one that is of all columns."""
+    import tessel as ts
+    from tessel.expression.leaves import Column
+    from tessel.expression.operators.aggregate import Aggregated
+
+    named, every = dict[str, Any](), list[str]()
+    for text in texts:
+        match = _NAMED.fullmatch(text)
+        if match is not None:
+            name, how = match[1], match[2].strip()
+            named[name] = ts.parse(how) if "(" in how else "size" if how == "count" else how
+        elif "(" not in text:
+            every.append(text.strip())
+            continue
+        else:
+            made = ts.parse(text)
+            operands = made.operands if isinstance(made, Aggregated) else ()
+            if not operands or not isinstance(operands[0], Column):
+                raise InvalidInputError(f"--agg {text!r} needs a name", hint=f'--agg "name={text}"')
+            name = f"{operands[0].column}_{made.how}"  # type: ignore[attr-defined]
+            named[name] = made
+    if every and (named or len(every) > 1):
+        raise InvalidInputError(
+            f"--agg {every[0]} is of all columns, and stands alone",
+            hint=f'name what is computed: --agg "{every[0]}(price)"',
+        )
+    return named, every
+
+
+def _split(texts: Sequence[str]) -> list[str]:
+    """Return names that are given one by one or with commas between them."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]

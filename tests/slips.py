@@ -1,0 +1,171 @@
+"""Slips of new users, and the texts that answer them: ``python -m tests.slips`` writes them anew.
+
+``tests/golden_slips.txt`` has one block a slip: the line that somebody writes, behind ``>>>``, and
+the error it ends in. The names are those of `names`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+import tessel as ts
+
+__all__ = ["GOLDEN", "SLIPS", "answer", "blocks", "names"]
+
+GOLDEN = Path(__file__).parent / "golden_slips.txt"
+
+SLIPS = """
+sum(trades)
+len(trades)
+trades["price"]
+trades[0:5]
+trades.price
+trades.mean()
+trades.to_pandas()
+trades.loc["2024-01-01"]
+trades.where("price > 1")
+trades.fillna(0)
+trades.show()
+pd.DataFrame(trades)
+q.collect()
+q.to_pandas()
+q.sortby("price")
+store.trades
+store.sql("SELECT * FROM trades")
+store.list_symbols()
+store.read("trdes")
+store.read("trades", as_of=99)
+store.read("trades", as_of="yesterday")
+store.read("trades", query="price > 1")
+store.read("trades", engine="spark")
+store.write("new", {"a": [1, 2], "b": [1]})
+store.write("new", 5)
+store.write("new", table, index="tme")
+store.append("nothing", table)
+store.append("trades", table)
+store.append("trades", table.drop(["qty"]))
+store.delete("nothing")
+ts.open("s3:/bucket/trades")
+ts.open(5)
+trades.filter(ts.col("time") > dt.datetime(2024, 1, 1)).collect()
+trades.filter("time > timestamp '2024-01-01T00:00:00'").collect()
+trades.filter("price > 1 & qty > 5")
+trades.filter("price > 1 | symbol == 'a'")
+trades.filter((ts.col("price") > 1) and (ts.col("qty") > 5))
+trades.filter(ts.col("price") > 1 & ts.col("qty") > 5)
+trades.filter(1 < ts.col("price") < 3)
+trades.filter(not ts.col("price"))
+trades.filter(ts.col("symbol") in ["a", "b"])
+trades.filter(lambda row: row.price > 1)
+trades.filter(np.array([True, False]))
+trades.filter([True, False])
+trades.filter(pd.Series([True, False]))
+trades.filter(pl.Series([True, False]))
+trades.filter(pl.col("price") > 1)
+trades.filter(price=3)
+trades.filter("price").collect()
+trades.filter("price = 1")
+trades.filter("price <> 1")
+trades.filter("price > 1 && qty > 5")
+trades.filter("symbol == a").collect()
+trades.filter("symbol is 'a'")
+trades.filter("symbol is None")
+trades.filter("price > '1'").collect()
+trades.filter("len(symbol) > 1")
+trades.filter("SELECT * FROM trades")
+trades.filter("(price > 1").collect()
+trades.select("pric").collect()
+trades.select(ts.col("price") * 2)
+trades.with_columns("price * 2")
+trades.with_columns(ts.col("price") * ts.col("qty"))
+trades.with_columns(x=lambda row: row.price)
+trades.apply("x", lambda row: row.price)
+trades.sort("price", ascending=False)
+trades.sort("-price").collect()
+trades.head("5")
+trades.take(5)
+trades.join(table, on="symbol")
+trades.join("quotes", on="symbol").collect()
+trades.groupby("symbol").mean()
+trades.groupby("symbol")["price"].mean()
+trades.groupby("symbol").price
+trades.groupby("symbol").collect()
+trades.groupby().agg(n="count")
+trades.groupby("symbol").agg(price="mean")
+trades.groupby("symbol").agg(m=("price", "avg"))
+trades.groupby("symbol").agg(m=("price", np.mean))
+trades.groupby("symbol").agg(m="price * 2")
+trades.groupby("symbol").agg("smu")
+trades.groupby("symbol").agg("sum", n="count")
+trades.agg(m=("symbol", "mean")).collect()
+trades.resample("1h").sum()
+trades.resample("1h").collect()
+trades.resample("1M").agg(n="count")
+trades.resample("hourly").agg(n="count")
+trades.resample("1h", tz="Berlin")
+trades.rolling(3).mean()
+trades.date_range("2024-13-01").collect()
+trades.date_range("2024-02-01", "2024-01-01").collect()
+trades.collect(executor="dask")
+trades.collect(engine="spark")
+ts.col("price").lowercase()
+ts.col("price").mena()
+ts.col("price").isin([1])
+ts.col("price").apply(abs)
+ts.col("time").dt.hour
+ts.col("symbol").str.upper()
+ts.col("price") + pd.Series([1])
+ts.col("price") + pl.col("qty")
+trades.collect()["pric"]
+trades.collect().filter("price > 1")
+trades.collect().columns
+"""
+
+
+def names() -> dict[str, Any]:
+    """Return what stands for what in the slips."""
+    times = [dt.datetime(2024, 1, 1, hour, tzinfo=dt.UTC) for hour in range(4)]
+    table = pa.table(
+        {"time": times, "symbol": ["a", "b"] * 2, "price": [1.5, 2.0, 3.0, 0.5], "qty": range(4)}
+    )
+    store = ts.open("memory://")
+    store.write("trades", table, index="time")
+    found = {"store": store, "trades": store["trades"], "table": table, "q": ts.QueryBuilder()}
+    return {**found, "ts": ts, "pd": pd, "pl": pl, "np": np, "dt": dt}
+
+
+def answer(slip: str, known: dict[str, Any]) -> str:
+    """Return the error that a slip ends in, as people see it."""
+    try:
+        eval(slip, dict(known))
+    except Exception as error:
+        kind = "" if isinstance(error, ts.TesselError) else f"{type(error).__name__}: "
+        return re.sub(r" at 0x[0-9a-f]+", "", f"{kind}{error}")
+    return "no error"
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Return the slips of the file with their texts."""
+    found = []
+    for block in GOLDEN.read_text(encoding="utf-8").split("\n\n"):
+        slip, _, text = block.strip("\n").partition("\n")
+        found.append((slip.removeprefix(">>> "), text))
+    return found
+
+
+def _write() -> None:
+    known = names()
+    made = (f">>> {slip}\n{answer(slip, known)}" for slip in SLIPS.strip().splitlines())
+    GOLDEN.write_text("\n\n".join(made) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write()
