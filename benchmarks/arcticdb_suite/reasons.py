@@ -14,7 +14,7 @@ REASONS = [
         "objects that are no tables are refused by name; metadata are JSON",
     ),
     (
-        r"_dev_tools|library_tool|version_store\b'|_lib_cfg|lib_cfg|get_backing_store|staged_segments"
+        r"_dev_tools|data_type|library_tool|version_store\b'|_lib_cfg|lib_cfg|get_backing_store|staged_segments"
         r"|_encoding_version|_set_allow_arrow_input|_collect_schema|ManualClock|query_stats"
         r"|TABLE_DATA|has no setter|restore_version|to_strings|missing_keys|add_to_snapshot"
         r"|test_lib_has|column_stats|storage_op|sort_index",

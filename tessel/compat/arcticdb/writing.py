@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import tessel as ts
 from tessel.compat.arcticdb.items import MergeStrategy, VersionedItem
@@ -120,6 +120,7 @@ class Writes(Reads):
         ``strategy`` says which of both. With ``upsert`` a symbol that does not exist is made.
         """
         actions = [str(getattr(each, "name", each)).lower() for each in strategy]
+        hows: dict[tuple[str, str], Literal["semi", "anti"]]
         hows = {("update", "do_nothing"): "semi", ("do_nothing", "insert"): "anti"}
         how = hows.get((actions[0], actions[1]))
         if how is None and actions != ["update", "insert"]:
