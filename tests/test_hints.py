@@ -88,6 +88,7 @@ CASES = [
     Given("evolve", "add", _append(_rows(k=[1]), "add")),
     Given("evolve", "add", _append(_rows(k=["x"]).set_column(1, "v", [["x"]]), ["add", "widen"])),
     Given("evolve", "add", _append(_rows(new=["x"]), ["add"])),
+    Given("evolve", "flexible", _append(_rows(k=[1]), "flexible")),
     Given("evolve", "widen", _append(_rows(), "widen")),
     Given("evolve", "widen", _append(_rows(k=["x"], new=[1]), "widen")),
     Given("evolve", "widen", _append(_rows(k=[1]), ["widen", "add"])),
@@ -205,8 +206,10 @@ def test_a_hint_of_rows_that_lack_a_column_says_so(store: ts.Store) -> None:
     with pytest.raises(TesselError) as caught:
         store.append("frame", _rows(), evolve="add")
     assert caught.value.hint == (
-        "cast or rename the columns, add those that are missing, of nulls, or write the symbol anew"
+        "cast or rename the columns, let them grow with evolve='flexible', add those that are "
+        "missing, of nulls, or write the symbol anew"
     )
+    store.append("frame", _rows(), evolve="flexible")
 
 
 def test_no_spark_master_is_advised_to_one_who_gave_a_local_one() -> None:

@@ -2,7 +2,8 @@
 
 ``folder`` is where ``pip install --target folder arcticdb`` put the wheel and the pandas it wants,
 with what their tests import: psutil, trustme, mock, retrying, boto3, pymongo, azure-storage-blob,
-azure-identity, requests, werkzeug.
+azure-identity, requests, werkzeug. One process runs the tests until ``--seconds`` have passed; the
+outcome of each is written at once, and the same command goes on with those that have none.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
+
+from benchmarks.arcticdb_suite.reasons import reason_of
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -46,46 +49,81 @@ GROUPS = {
         ),
     ],
 }
+_GRACE_S = 40  # for the test that runs when the time is over
+Found = dict[str, dict[str, str]]
 
 
-def run(tests: Path, wheel: Path, files: list[str], timeout_s: int) -> list[dict[str, str]]:
-    """Run files of tests in a process of their own, and return the outcome of each test."""
+def run(tests: Path, wheel: Path, files: list[str], outcomes: Path, until: float) -> bool:
+    """Run the tests that have no outcome, and return whether all have one by the time ``until``."""
     with tempfile.TemporaryDirectory() as folder:
-        settings, report = Path(folder, "pytest.ini"), Path(folder, "report.jsonl")
+        settings, current = Path(folder, "pytest.ini"), Path(folder, "current")
         settings.write_text("[pytest]\n")
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "pytest",
-            "--noconftest",
-            "-p",
-            "tessel_for_arcticdb",
-        ]
-        command += ["--import-mode=append", "-p", "no:cacheprovider", "-c", str(settings)]
-        command += ["--rootdir", str(tests), "-q", "--no-header", "--tb=no", "-W", "ignore"]
-        command += ["--continue-on-collection-errors", f"--timeout={timeout_s}", *files]
-        paths = [HERE, wheel, tests, ROOT]
+        command = [sys.executable, "-P", "-m", "pytest", "--noconftest"]
+        command += ["-p", "tessel_for_arcticdb", "-p", "no:cacheprovider", "-c", str(settings)]
+        command += ["--import-mode=append", "--rootdir", str(tests), "-qq", "--no-header"]
+        command += ["--no-summary", "--tb=no", "-W", "ignore", "--timeout=30"]
+        command += ["--continue-on-collection-errors", *files]
         environment = {
             **os.environ,
             "ARCTICDB_TESTS": str(tests),
-            "ARCTICDB_REPORT": str(report),
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "ARCTICDB_OUTCOMES": str(outcomes),
+            "ARCTICDB_CURRENT": str(current),
+            "ARCTICDB_UNTIL": str(until),
+            "PYTHONPATH": os.pathsep.join(map(str, [HERE, wheel, tests, ROOT])),
         }
-        subprocess.run(command, cwd=tests, env=environment, check=False, stdout=sys.stderr)
-        return [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
+        while time.time() < until:
+            current.write_text("")
+            left = until - time.time() + _GRACE_S
+            try:
+                ended = subprocess.run(
+                    command, cwd=tests, env=environment, stdout=subprocess.DEVNULL, timeout=left
+                )
+                why = f"the process ended with {ended.returncode}"
+            except subprocess.TimeoutExpired:
+                why = "the test did not come to its end"
+            state = current.read_text(encoding="utf-8")
+            if state in ("all", "stopped"):
+                return state == "all"
+            if not state:
+                raise SystemExit(f"before the first test {why}")
+            with outcomes.open("a", encoding="utf-8") as file:  # and the others are run
+                file.write(json.dumps({"test": state, "outcome": "failed", "why": why}) + "\n")
+        return False
 
 
-def summary(found: list[dict[str, str]], most: int) -> str:
-    """Return counts of outcomes, and the reasons of what failed, the most frequent first."""
-    counts = Counter(each["outcome"] for each in found)
-    reasons = Counter(
-        re.sub(r"'[^']*'|\d+|0x\w+", "_", each["why"])[:100]
-        for each in found
-        if each["outcome"] == "failed"
-    )
-    lines = [f"{outcome}: {count}" for outcome, count in sorted(counts.items())]
-    lines += [f"{count:6} {reason}" for reason, count in reasons.most_common(most)]
+def read_outcomes(path: Path, files: list[str]) -> Found:
+    """Return the outcomes so far of the tests of some files, by test."""
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {each["test"]: each for each in lines if each["test"].partition("::")[0] in files}
+
+
+def table(names: list[str], rows: dict[str, Counter[str]]) -> str:
+    """Return counts by row and outcome as aligned text."""
+    wide = max(map(len, rows), default=0)
+    lines = ["  ".join([" " * wide, *(f"{name:>7}" for name in names)])]
+    for name, counts in rows.items():
+        lines.append("  ".join([f"{name:{wide}}", *(f"{counts[each]:7}" for each in names)]))
+    return "\n".join(lines)
+
+
+def summary(found: Found, most: int) -> str:
+    """Return counts of outcomes by file, and of the failures by reason with the first tests."""
+    outcomes = ["passed", "failed", "skipped"]
+    rows: dict[str, Counter[str]] = {}
+    reasons: dict[str, list[str]] = {}
+    for test, each in found.items():
+        for row in (test.partition("::")[0].removeprefix("tests/"), "all"):
+            rows.setdefault(row, Counter())[each["outcome"]] += 1
+        if each["outcome"] == "failed":
+            reason = reason_of(test, each["why"])
+            reasons.setdefault(reason, []).append(f"{test.rpartition('/')[2]}: {each['why'][:150]}")
+    rows["all"] = rows.pop("all", Counter())
+    lines = [table(outcomes, rows), ""]
+    for reason, tests in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        lines.append(f"{len(tests):6}  {reason}")
+        lines += [f"        {each}" for each in tests[:most]]
     return "\n".join(lines)
 
 
@@ -96,22 +134,38 @@ def main() -> None:
     parser.add_argument("--wheel", type=Path, required=True, help="where the wheel was installed")
     parser.add_argument("--group", choices=[*GROUPS, "all"], default="all")
     parser.add_argument("--file", action="append", help="one file of tests, in place of a group")
-    parser.add_argument("--timeout-s", type=int, default=60, help="of each test, seconds")
-    parser.add_argument("--reasons", type=int, default=40, help="how many reasons are shown")
+    parser.add_argument("--seconds", type=float, default=500, help="after which no test begins")
+    parser.add_argument("--examples", type=int, default=0, help="tests that are shown of a reason")
+    parser.add_argument("--again", help="run what failed once more: all, or a part of the reason")
     parser.add_argument(
-        "--to", type=Path, help="where the outcome of each test goes, as JSON lines"
+        "--outcomes", type=Path, default=Path("arcticdb_outcomes.jsonl"), help="of each test, lines"
     )
     given = parser.parse_args()
     groups = {"files": given.file} if given.file else GROUPS
-    everything = []
+    if given.group != "all" and not given.file:
+        groups = {given.group: GROUPS[given.group]}
+    until, done, outcomes = time.time() + given.seconds, True, given.outcomes.resolve()
+    if given.again is not None:
+        _forget(outcomes, "" if given.again == "all" else given.again)
+    for files in groups.values():
+        tests, wheel = given.tests.resolve(), given.wheel.resolve()
+        done = done and run(tests, wheel, files, outcomes, until)
     for name, files in groups.items():
-        if given.group not in ("all", name) and not given.file:
-            continue
-        found = run(given.tests.resolve(), given.wheel.resolve(), files, given.timeout_s)
-        everything += found
-        print(f"{name}\n{summary(found, given.reasons)}")
-    if given.to is not None:
-        given.to.write_text("\n".join(json.dumps(each) for each in everything), encoding="utf-8")
+        print(f"{name}\n{summary(read_outcomes(outcomes, files), given.examples)}\n")
+    if not done:
+        print("not all have run: the same command goes on")
+
+
+def _forget(path: Path, reason: str) -> None:
+    """Drop the outcomes of tests that failed for a reason."""
+    if path.exists():
+        kept = [
+            line
+            for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+            if (each := json.loads(line))["outcome"] != "failed"
+            or reason not in reason_of(each["test"], each["why"])
+        ]
+        path.write_text("".join(kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,16 @@ import inspect
 import itertools
 import json
 import os
+import random
+import string
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hypothesis
+import numpy as np
 import pytest
 
 import tessel.compat.arcticdb as adb
@@ -30,6 +36,9 @@ def _put_in_place() -> None:
     import arcticdb_ext  # noqa: F401
 
     ours = {name: getattr(adb, name) for name in adb.__all__ if name != "exceptions"}
+    # Their tests also call Library(description, native) and library._nvs.
+    ours["Library"] = lambda _, native: native._library
+    adb.Library._nvs = property(Native.of)  # type: ignore[attr-defined]
     raised = {name: getattr(adb.exceptions, name) for name in adb.exceptions.__all__}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("arcticdb", "arcticdb_ext"):
@@ -39,23 +48,45 @@ def _put_in_place() -> None:
                     setattr(module, each, value)
 
 
+class _Kind(str):
+    """The name of a type of Arrow, which is asked as theirs are."""
+
+    def data_type(self) -> Any:
+        from arcticdb_ext.types import DataType
+
+        names = {"double": "FLOAT64", "float": "FLOAT32", "bool": "BOOL8"}
+        return getattr(DataType, names.get(self, self.upper()), None)
+
+
 class Native:
     """The stand-in for ``NativeVersionStore``: its names, over a library of ours."""
 
-    def __init__(self, dynamic_schema: bool = False) -> None:
-        options = adb.LibraryOptions(dynamic_schema=bool(dynamic_schema))
-        self._library = adb.Arctic("mem://").create_library(f"native{next(_names)}", options)
+    def __init__(self, dynamic_schema: bool = False, library: adb.Library | None = None) -> None:
+        self._library = library or _library(_options(bool(dynamic_schema)))
+
+    @classmethod
+    def of(cls, library: adb.Library) -> Native:
+        return cls(library=library)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("create_column_stats_experimental", "set_output_format", _FORMAT):
-            return lambda *_, **__: None  # statistics are always kept, and pandas is asked for
+        if name == "create_column_stats_experimental":
+            return lambda *_, **__: None  # statistics are always kept
         return getattr(self._library, name)
 
+    def set_output_format(self, output_format: Any) -> None:
+        self._library._output_format = output_format
+
+    _set_output_format_for_pipeline_tests = set_output_format
+
     def write(self, symbol: str, data: Any, metadata: Any = None, **options: Any) -> Any:
+        if options.get("pickle_on_failure") or options.get("recursive_normalizers"):
+            return self._library.write_pickle(symbol, data)
         parallel = options.get("parallel") or options.get("incomplete")
         return self._library.write(symbol, data, metadata, staged=bool(parallel))
 
-    def append(self, symbol: str, dataframe: Any, metadata: Any = None, **_: Any) -> Any:
+    def append(self, symbol: str, dataframe: Any, metadata: Any = None, **options: Any) -> Any:
+        if options.get("incomplete"):
+            return self._library.write(symbol, dataframe, staged=True)
         return self._library.append(symbol, dataframe, metadata)
 
     def update(self, symbol: str, data: Any, metadata: Any = None, **options: Any) -> Any:
@@ -64,13 +95,17 @@ class Native:
         return self._library.update(symbol, data, metadata, upsert=upsert, date_range=within)
 
     def read(self, symbol: str, as_of: Any = None, **options: Any) -> Any:
-        return self._library.read(symbol, as_of, **_known(options))
+        return self._library.read(symbol, as_of, **_public(options))
 
     def head(self, symbol: str, n: int = 5, as_of: Any = None, **options: Any) -> Any:
-        return self._library.head(symbol, n, as_of, **_known(options))
+        return self._library.head(symbol, n, as_of, **_public(options))
 
     def tail(self, symbol: str, n: int = 5, as_of: Any = None, **options: Any) -> Any:
-        return self._library.tail(symbol, n, as_of, **_known(options))
+        return self._library.tail(symbol, n, as_of, **_public(options))
+
+    def compact_incomplete(self, symbol: str, append: bool, *_: Any, **options: Any) -> Any:
+        mode = "append" if append else "write"
+        return self._library.finalize_staged_data(symbol, mode, metadata=options.get("metadata"))
 
     def delete(self, symbol: str, date_range: Any = None, **_: Any) -> None:
         if date_range is not None:
@@ -78,36 +113,108 @@ class Native:
         else:
             self._library.delete(symbol)
 
+    def delete_version(self, symbol: str, version_num: int) -> None:
+        self._library.delete(symbol, versions=[version_num])
+
+    def delete_versions(self, symbol: str, versions: Any) -> None:
+        self._library.delete(symbol, versions=versions)
+
+    def batch_delete_versions(self, symbols: list[str], versions: list[list[int]]) -> Any:
+        requests = map(adb.DeleteRequest, symbols, versions)
+        return [each for each in self._library.delete_batch(list(requests)) if each is not None]
+
+    def batch_delete_symbols(self, symbols: list[str]) -> Any:
+        return [each for each in self._library.delete_batch(symbols) if each is not None]
+
     def list_versions(self, symbol: str | None = None, **options: Any) -> list[dict[str, Any]]:
-        found = self._library.list_versions(symbol, **_known(options))
+        found = self._library.list_versions(symbol, **_public(options))
         return [{**key._asdict(), **info._asdict()} for key, info in found.items()]
 
-    def batch_write(self, symbols: list[str], data_vector: list[Any], **_: Any) -> list[Any]:
-        pairs = zip(symbols, data_vector, strict=True)
-        return [self._library.write(symbol, data) for symbol, data in pairs]
+    def is_symbol_pickled(self, symbol: str, as_of: Any = None) -> bool:
+        self._library.get_description(symbol, as_of)
+        return False
 
-    def batch_append(self, symbols: list[str], data_vector: list[Any], **_: Any) -> list[Any]:
-        pairs = zip(symbols, data_vector, strict=True)
-        return [self._library.append(symbol, data) for symbol, data in pairs]
+    def get_info(self, symbol: str, version: Any = None, **_: Any) -> dict[str, Any]:
+        found = self._library.get_description(symbol, version)
+        assert found.last_update_time is not None
+        index = {"index": [each.name for each in found.index]}
+        return {
+            "col_names": {"columns": [each.name for each in found.columns], **index},
+            "dtype": [_Kind(each.dtype) for each in found.columns],
+            "rows": found.row_count,
+            "last_update": np.datetime64(found.last_update_time.replace(tzinfo=None), "ns"),
+            "index_type": found.index_type,
+            "type": "pandasdf",
+            "date_range": found.date_range,
+            "sorted": found.sorted,
+        }
 
-    def batch_read(self, symbols: list[str], **options: Any) -> dict[str, Any]:
-        many = [options.get(f"{name}s") or [None] * len(symbols) for name in _MANY]
+    def get_timerange_for_symbol(self, symbol: str, version: Any = None) -> Any:
+        return self._library.get_description(symbol, version).date_range
+
+    def get_num_rows(self, symbol: str, as_of: Any = None) -> int:
+        return self._library.get_description(symbol, as_of).row_count
+
+    def column_names(self, symbol: str, as_of: Any = None) -> list[str]:
+        found = self._library.get_description(symbol, as_of)
+        return [each.name for each in found.columns]
+
+    def update_time(self, symbol: str, as_of: Any = None) -> Any:
+        return self.get_info(symbol, as_of)["last_update"]
+
+    def update_times(self, symbols: list[str], as_ofs: Any = None) -> list[Any]:
+        return list(map(self.update_time, symbols, as_ofs or [None] * len(symbols)))
+
+    def batch_get_info(self, symbols: list[str], as_ofs: Any = None) -> list[Any]:
+        return list(map(self.get_info, symbols, as_ofs or [None] * len(symbols)))
+
+    def batch_write(
+        self, symbols: list[str], data_vector: list[Any], *given: Any, **more: Any
+    ) -> Any:
+        metadata = (given[0] if given else more.get("metadata_vector")) or [None] * len(symbols)
+        return list(map(self._library.write, symbols, data_vector, metadata))
+
+    def batch_append(
+        self, symbols: list[str], data_vector: list[Any], *given: Any, **more: Any
+    ) -> Any:
+        metadata = (given[0] if given else more.get("metadata_vector")) or [None] * len(symbols)
+        return list(map(self._library.append, symbols, data_vector, metadata))
+
+    def batch_write_metadata(self, symbols: list[str], metadata_vector: list[Any], **_: Any) -> Any:
+        return list(map(self._library.write_metadata, symbols, metadata_vector))
+
+    def batch_read_metadata(self, symbols: list[str], as_ofs: Any = None, **_: Any) -> Any:
+        asked = zip(symbols, as_ofs or [None] * len(symbols), strict=True)
+        return {name: self._library.read_metadata(name, as_of) for name, as_of in asked}
+
+    def batch_read(self, symbols: list[str], as_ofs: Any = None, **options: Any) -> dict[str, Any]:
+        requests = self._requests(symbols, {"as_ofs": as_ofs, **options})
+        return {each.symbol: self._library.read(**each._asdict()) for each in requests}
+
+    def batch_read_and_join(self, symbols: list[str], query_builder: Any, **options: Any) -> Any:
+        per_symbol = options.pop("per_symbol_query_builders", None)
+        requests = self._requests(symbols, {**options, "query_builder": per_symbol})
+        return self._library.read_batch_and_join(requests, query_builder)
+
+    def _requests(self, symbols: list[str], options: dict[str, Any]) -> list[adb.ReadRequest]:
+        listed: dict[str, Any] = {
+            name: options.get(f"{name}s") or [None] * len(symbols)
+            for name in ("as_of", "date_range", "row_range")
+        }
+        columns = options.get("columns") or [None] * len(symbols)
+        listed["columns"] = [each or None for each in columns]
         query = options.get("query_builder")
-        found = {}
-        for i, symbol in enumerate(symbols):
-            one = {name: values[i] for name, values in zip(_MANY, many, strict=True)}
-            one["query_builder"] = query[i] if isinstance(query, list) else query
-            one["columns"] = (options.get("columns") or [None] * len(symbols))[i]
-            found[symbol] = self._library.read(symbol, **one)
-        return found
+        listed["query_builder"] = query if isinstance(query, list) else [query] * len(symbols)
+        return [
+            adb.ReadRequest(symbol, **{name: values[i] for name, values in listed.items()})
+            for i, symbol in enumerate(symbols)
+        ]
 
 
-_FORMAT = "_set_output_format_for_pipeline_tests"
-_MANY = ("as_of", "date_range", "row_range")
-
-
-def _known(options: dict[str, Any]) -> dict[str, Any]:
+def _public(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that the public API has too."""
+    if options.get("columns") == []:  # which is all of them there
+        options = {**options, "columns": None}
     dropped = ("_output_format", "allow_secondary", "implement_read_index", "iterate_on_failure")
     return {name: value for name, value in options.items() if name not in dropped}
 
@@ -139,6 +246,8 @@ def _fixture(name: str) -> Any:
         return pytest.fixture(lambda: None, name=name)
     if name in ("lib_name", "sym"):
         return pytest.fixture(lambda: f"{name}{next(_names)}", name=name)
+    if name == "any_arrow_string_format":
+        return pytest.fixture(lambda: None, name=name)
     if name == "any_output_format":
         return pytest.fixture(lambda: adb.OutputFormat.PANDAS, name=name)
     if "s3" in name or "azur" in name or "gcp" in name or "mongo" in name or "nfs" in name:
@@ -157,8 +266,6 @@ def _fixture(name: str) -> Any:
     if name in ("lmdb_storage", "mem_storage"):
         place = "mem://" if name == "mem_storage" else None
         return pytest.fixture(lambda tmp_path: _Storage(place or str(tmp_path)), name=name)
-    if "arrow" in name:
-        return None
     if "library" in name:
         return pytest.fixture(lambda: _library(_options(dynamic)), name=name)
     if "store" in name:
@@ -185,7 +292,29 @@ def _their_fixtures() -> list[str]:
     ]
 
 
+# A failure is counted, not made small.
+hypothesis.settings.register_profile(
+    "count", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate], max_examples=50
+)
+hypothesis.settings.load_profile("count")
+
+
+def _frames() -> dict[str, Any]:
+    """Return their fixtures that make frames out of nothing."""
+    import pandas as pd
+    from arcticdb.util.test import create_df
+
+    source = (_TESTS / "tests" / "conftest.py").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"np": np, "pd": pd, "pytest": pytest, "partial": partial}
+    names |= {"string": string, "random": random, "create_df": create_df}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name.endswith("_df") and not node.args.args:
+            exec(compile(ast.Module([node], []), "conftest", "exec"), names)
+    return {name: made for name, made in names.items() if name.endswith("_df")}
+
+
 _put_in_place()
+globals().update(_frames())
 for _name in _their_fixtures():
     _made = _fixture(_name)
     if _made is not None:
@@ -194,16 +323,54 @@ for _name in _their_fixtures():
 
 # --- what is counted ------------------------------------------------------------------------------
 
+_OUTCOMES = Path(os.environ["ARCTICDB_OUTCOMES"])
+_CURRENT = Path(os.environ["ARCTICDB_CURRENT"])
+
+
+def _count(test: str, outcome: str, why: str = "") -> None:
+    with _OUTCOMES.open("a", encoding="utf-8") as file:  # at once: a run may be cut short
+        file.write(json.dumps({"test": test, "outcome": outcome, "why": why}) + "\n")
+
+
+def _known() -> set[str]:
+    if not _OUTCOMES.exists():
+        return set()
+    lines = _OUTCOMES.read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["test"] for line in lines}
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    known = _known()
+    items[:] = [item for item in items if item.nodeid not in known]
+
+
+def pytest_collectreport(report: Any) -> None:
+    if report.failed and report.nodeid not in _known():
+        _count(report.nodeid, "failed", f"not collected: {_short(str(report.longrepr)[-200:])}")
+
+
+def pytest_runtest_protocol(item: Any) -> None:
+    if time.time() > float(os.environ["ARCTICDB_UNTIL"]):
+        item.session.shouldstop = "the time is over"
+        item.session.tessel_is_over = True
+    _CURRENT.write_text(item.nodeid, encoding="utf-8")
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    _CURRENT.write_text("stopped" if hasattr(session, "tessel_is_over") else "all", "utf-8")
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:400]
+
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     report = (yield).get_result()
-    outcome, why = "", ""
     if call.excinfo is not None and not report.skipped:
-        kind, text = call.excinfo.typename, " ".join(str(call.excinfo.value).split())
-        outcome, why = "failed", f"{kind}: {text[:300]}"
-    elif report.skipped or report.when == "call":
-        outcome = "skipped" if report.skipped else "passed"
-    if outcome:  # at once, so that a run that is cut short has counted what it ran
-        with Path(os.environ["ARCTICDB_REPORT"]).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"test": item.nodeid, "outcome": outcome, "why": why}) + "\n")
+        if report.when != "teardown" or item.nodeid not in _known():
+            _count(item.nodeid, "failed", _short(f"{call.excinfo.typename}: {call.excinfo.value}"))
+    elif report.skipped:
+        _count(item.nodeid, "skipped", _short(str(getattr(report, "wasxfail", report.longrepr))))
+    elif report.when == "call":
+        _count(item.nodeid, "passed")

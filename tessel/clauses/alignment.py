@@ -1,6 +1,6 @@
 """Bringing rows of one symbol to the columns and types that several have together.
 
-The types are those of :func:`tessel.clauses.promotion.promote`, so every value is kept but for an
+The types are those of :func:`tessel.store.promotion.promote`, so every value is kept but for an
 instant or a duration that the finer unit cannot count, which is refused.
 """
 

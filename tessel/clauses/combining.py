@@ -339,7 +339,7 @@ def common_schema(
     SchemaMismatchError
         Where no type holds all values of columns of one name.
     """
-    from tessel.clauses.promotion import promote
+    from tessel.store.promotion import promote
 
     names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
     if join == "inner":

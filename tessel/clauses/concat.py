@@ -37,7 +37,7 @@ class Concat(Combining):
     Notes
     -----
     Columns of one name get the narrowest type that holds all of theirs without loss (see
-    :func:`tessel.clauses.promotion.promote`). The result has no time index: nothing promises that
+    :func:`tessel.store.promotion.promote`). The result has no time index: nothing promises that
     the rows of several symbols are in time order.
     """
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.promotion import is_list
+from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import (
@@ -22,6 +23,7 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.store.promotion import is_list
 
 
 @register

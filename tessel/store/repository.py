@@ -278,6 +278,8 @@ class Repository(ManifestSets, Bulk):
         evolve
             ``"add"``: columns that the symbol lacks are added, missing in older rows. ``"widen"``:
             types are widened where that is lossless, of the symbol or of the rows. Or both.
+            ``"flexible"``: both, columns that the rows lack are missing in them, and other types go
+            to the common one, by storing the column anew where that does not hold every value.
 
         Raises
         ------

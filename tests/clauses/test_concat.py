@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.clauses.alignment import brought_to
-from tessel.clauses.promotion import promote
+from tessel.store.promotion import promote
 from tessel.errors import (
     ColumnNotFoundError,
     IntegerOverflowError,

@@ -284,6 +284,8 @@ class Call:
 
 
 MORE = TRADES.set_index(TIMES + pd.Timedelta(12, "h"))
+MIXED = TRADES.iloc[[3, 0]].assign(price=7.5)
+MIXED.index = pd.DatetimeIndex([TIMES[3], TIMES[-1] + pd.Timedelta("9h")], name="time")
 FIX = TRADES.iloc[2:4].assign(price=99.0)
 
 
@@ -498,6 +500,31 @@ CHANGES = [
         ),
         lambda b: b.write("trades", MORE),
     ),
+    Call(
+        "merge",
+        lambda lib: lib.merge_experimental("trades", MIXED),
+        lambda b: b.upsert("trades", MIXED, keys=["time"]),
+    ),
+    Call(
+        "merge that updates",
+        lambda lib: lib.merge_experimental(
+            "trades", MIXED, strategy=adb.MergeStrategy("update", adb.MergeAction.DO_NOTHING)
+        ),
+        lambda b: b.upsert("trades", MIXED.iloc[:1], keys=["time"]),
+    ),
+    Call(
+        "merge that inserts",
+        lambda lib: lib.merge_experimental(
+            "trades", MIXED, strategy=adb.MergeStrategy("do_nothing", "insert")
+        ),
+        lambda b: b.append("trades", MIXED.iloc[1:]),
+    ),
+    Call(
+        "merge that creates",
+        lambda lib: lib.merge_experimental("new", MIXED, upsert=True),
+        lambda b: b.write("new", MIXED),
+    ),
+    Call("compact_data", lambda lib: lib.compact_data("trades"), lambda b: b.compact("trades")),
     Call("snapshot", lambda lib: lib.snapshot("eod"), lambda b: b.create_tag("eod")),
     Call(
         "compact", lambda lib: lib.defragment_symbol_data("trades"), lambda b: b.compact("trades")
@@ -585,6 +612,49 @@ def test_a_library_with_a_dynamic_schema_takes_new_columns(tmp_path: Any) -> Non
     assert arctic["a/dynamic"].list_snapshots() == {}
     arctic.delete_library("static")
     assert "static" not in arctic
+
+
+def test_a_dynamic_schema_goes_to_the_common_type() -> None:
+    library = adb.Arctic("mem://").create_library("x", adb.LibraryOptions(dynamic_schema=True))
+    days = pd.date_range("2024", periods=3)
+    for day, column in zip(days, (np.array([1]), [2.5], np.array([3], "uint8")), strict=True):
+        library.append("s", pd.DataFrame({"a": column}, index=[day]))
+    library.append("s", pd.DataFrame({"b": ["x"]}, index=[days[2]]))
+    found = library["s"].data
+    assert found["a"].to_list()[:3] == [1.0, 2.5, 3.0]
+    assert found["a"].isna().to_list() == [False, False, False, True]
+    assert found["b"].isna().to_list() == [True, True, True, False]
+    q = adb.QueryBuilder().resample("1D").agg({"n": ("a", "count")})
+    assert library.read("s", query_builder=q).data["n"].dtype == np.uint64
+
+
+def test_symbols_put_one_after_the_other_show_what_they_share(library: adb.Library) -> None:
+    one = pd.Series([1.0], index=pd.date_range("2024", periods=1, tz="UTC", name="a"), name="s")
+    two = pd.Series([2.0], index=pd.date_range("2025", periods=1, name="b"), name="s")
+    library.write("one", one)
+    library.write("two", two)
+    found = adb.concat(library.read_batch(["one", "two"], lazy=True)).collect()
+    assert [item.symbol for item in found.versions] == ["one", "two"]
+    expected = pd.concat([one.tz_localize(None), two]).rename_axis(None)
+    pd.testing.assert_series_equal(found.data, expected, check_index_type=False)
+    levels = [one.to_frame().set_index(["s"], append=True, drop=False), two.to_frame()]
+    library.write("levels", levels[0].set_axis(["x"], axis=1))
+    with pytest.raises(adb.exceptions.SchemaException, match="of 2, 1 levels"):
+        adb.concat(library.read_batch(["levels", "two"], lazy=True)).collect()
+
+
+def test_options_without_effect_are_taken_and_what_is_not_offered_is_told(tmp_path: Any) -> None:
+    arctic = adb.Arctic(str(tmp_path))
+    library = arctic.create_library("x")
+    arctic.modify_library_option(library, "rows_per_segment", 10)
+    assert library.options().rows_per_segment == 10
+    with pytest.raises(adb.exceptions.ArcticInvalidApiUsageException, match="not changed"):
+        arctic.modify_library_option(library, "dynamic_schema", True)
+    with pytest.raises(ts.TesselError, match="admin_tools is not offered"):
+        getattr(library, "admin_tools")  # noqa: B009 - type checkers do not know it
+    assert not hasattr(library, "no_such_name")
+    with pytest.raises(ts.TesselError, match="changes nothing that is offered"):
+        library.merge_experimental("s", QUOTES, strategy=adb.MergeStrategy("insert", "insert"))
 
 
 def test_another_library_finalizes_what_was_staged_by_its_results(tmp_path: Any) -> None:

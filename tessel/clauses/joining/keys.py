@@ -1,7 +1,7 @@
 """Keys of two tables as values that can be compared: one type for both, exact or refused.
 
 Two key columns go together where one type holds the values of both without loss (see
-:func:`tessel.clauses.promotion.promote`); int64 beside uint64 is compared as whole decimals.
+:func:`tessel.store.promotion.promote`); int64 beside uint64 is compared as whole decimals.
 Instants, times and durations are compared as counts of the finer unit; a value that this unit
 cannot count equals no value of the other side, so it becomes missing and nothing overflows.
 """
@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.grouped.numbering import dictionary_parts
-from tessel.clauses.promotion import promote
 from tessel.clauses.values import (
     integers,
     is_temporal,
@@ -27,6 +26,7 @@ from tessel.clauses.values import (
     plain_type,
 )
 from tessel.errors import SchemaMismatchError
+from tessel.store.promotion import promote
 
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 

@@ -13,10 +13,10 @@ from tessel.arrays import arrow_array
 from tessel.cached import cached
 from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.plain import fields_from_json
-from tessel.clauses.promotion import promote
 from tessel.errors import DuplicateColumnError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.store.promotion import promote
 
 How = Literal["inner", "left", "right", "outer", "semi", "anti"]
 HOW: tuple[str, ...] = get_args(How)

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import tessel as ts
 from tessel.api import Store
@@ -122,6 +123,17 @@ class Arctic:
             store.create_tag(_DYNAMIC_SCHEMA, 0)
         form = output_format or self._output_format
         return Library(store, name, LibraryOptions(options.dynamic_schema), form)
+
+    def modify_library_option(self, library: Library, option: Any, option_value: Any) -> None:
+        """Take an option that has no effect, as all have that can be changed."""
+        name = str(getattr(option, "name", option)).lower()
+        options = library.options()
+        if name == "dynamic_schema" or name not in options._fields:
+            raise InvalidInputError(
+                f"option={name!r} of a library is not changed",
+                hint="it is chosen when the library is made: LibraryOptions(dynamic_schema=...)",
+            )
+        library._options = options._replace(**{name: option_value})
 
     def delete_library(self, name: str) -> None:
         """Delete a library and all of its files; nothing happens where there is none.

@@ -15,6 +15,8 @@ __all__ = [
     "DataError",
     "DeleteRequest",
     "LibraryOptions",
+    "MergeAction",
+    "MergeStrategy",
     "NameWithDType",
     "OutputFormat",
     "ReadInfoRequest",
@@ -26,6 +28,7 @@ __all__ = [
     "UpdatePayload",
     "VersionInfo",
     "VersionedItem",
+    "VersionedItemWithJoin",
     "WriteMetadataPayload",
     "WritePayload",
 ]
@@ -44,6 +47,21 @@ class StagedDataFinalizeMethod(Enum):
 
     WRITE = auto()
     APPEND = auto()
+
+
+class MergeAction(StrEnum):
+    """What becomes of a row: of the symbol that has an equal in the source, or of the source."""
+
+    DO_NOTHING = auto()
+    UPDATE = auto()
+    INSERT = auto()
+
+
+class MergeStrategy(NamedTuple):
+    """What becomes of rows that are in both, and of those that are in the source alone."""
+
+    matched: MergeAction | str = MergeAction.UPDATE
+    not_matched_by_target: MergeAction | str = MergeAction.INSERT
 
 
 class LibraryOptions(NamedTuple):
@@ -90,6 +108,13 @@ class VersionedItem(NamedTuple):
             f"version={self.version}, metadata={self.metadata!r}, host={self.host!r}, "
             f"timestamp={self.timestamp})"
         )
+
+
+class VersionedItemWithJoin(NamedTuple):
+    """Rows of several symbols, with what was read of each."""
+
+    versions: list[VersionedItem]
+    data: Any
 
 
 class DataError(NamedTuple):

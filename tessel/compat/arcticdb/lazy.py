@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tessel.compat.arcticdb.items import DataError, ReadRequest, VersionedItem
+from tessel.compat.arcticdb.items import (
+    DataError,
+    ReadRequest,
+    VersionedItem,
+    VersionedItemWithJoin,
+)
 from tessel.compat.arcticdb.query import QueryBuilder
 
 if TYPE_CHECKING:
@@ -69,10 +74,10 @@ class LazyDataFrameAfterJoin(QueryBuilder):
         self._frames = frames
         self.concat(join)
 
-    def collect(self) -> VersionedItem:
+    def collect(self) -> VersionedItemWithJoin:
         """Read the rows."""
         library: Any = self._frames._frames[0]._library
-        item: VersionedItem = library.read_batch_and_join(self._frames._requests(), self)
+        item: VersionedItemWithJoin = library.read_batch_and_join(self._frames._requests(), self)
         return item
 
 

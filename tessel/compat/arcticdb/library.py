@@ -6,7 +6,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.api import Store
 from tessel.compat.arcticdb.items import (
@@ -21,18 +21,27 @@ from tessel.compat.arcticdb.items import (
     SymbolDescription,
     UpdatePayload,
     VersionedItem,
+    VersionedItemWithJoin,
     WriteMetadataPayload,
     WritePayload,
 )
+from tessel.compat.arcticdb.joining import joined
 from tessel.compat.arcticdb.lazy import LazyDataFrameCollection
 from tessel.compat.arcticdb.query import QueryBuilder, group_key, join_kind, tessel_query
 from tessel.compat.arcticdb.reading import rows_as
 from tessel.compat.arcticdb.writing import Writes, kept_metadata
-from tessel.errors import InvalidInputError, PlanError, TesselError
+from tessel.errors import InvalidInputError, PlanError, TesselError, UnknownVerbError
 
 __all__ = ["Library"]
 
 Batch = list[VersionedItem | DataError]
+NOT_OFFERED = {
+    "admin_tools": "library.store.uri names the folder, whose files have the sizes",
+    "compact_data_explain_plan": "library.store.compact(symbol, dry_run=True) says what would be",
+    "enterprise_options": "there are none",
+    "write_pickle_batch": "write tables, or keep plain JSON as metadata",
+}
+"""What a library of ArcticDB has and this one has not, with what is there instead."""
 
 
 class Library(Writes):
@@ -47,6 +56,13 @@ class Library(Writes):
     ) -> None:
         super().__init__(store, name, options, output_format)
         self._stages: dict[str, list[StageResult]] = {}
+
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+
+        def __getattr__(self, name: str) -> Any:
+            if name in NOT_OFFERED:
+                raise UnknownVerbError(f"{name} is not offered", hint=NOT_OFFERED[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # --- staged rows ------------------------------------------------------------------------------
 
@@ -182,7 +198,7 @@ class Library(Writes):
 
     def read_batch(
         self,
-        symbols: list[str | ReadRequest],
+        symbols: Iterable[str | ReadRequest],
         query_builder: QueryBuilder | None = None,
         output_format: OutputFormat | str | None = None,
         lazy: bool = False,
@@ -196,17 +212,11 @@ class Library(Writes):
 
     def read_batch_and_join(
         self,
-        symbols: list[str | ReadRequest],
+        symbols: Iterable[str | ReadRequest],
         query_builder: QueryBuilder,
         output_format: OutputFormat | str | None = None,
-    ) -> VersionedItem:
-        """Read several symbols one after the other as one table; the query begins with concat.
-
-        Returns
-        -------
-        VersionedItem
-            Its ``symbol`` and ``version`` are those of the first.
-        """
+    ) -> VersionedItemWithJoin:
+        """Read several symbols one after the other as one table; the query begins with concat."""
         requests = _requests(symbols, None, output_format)
         join = join_kind(query_builder)
         if join is None or not requests:
@@ -214,19 +224,24 @@ class Library(Writes):
                 "read_batch_and_join takes symbols, and a query that begins with concat",
                 hint='QueryBuilder().concat("outer")',
             )
-        parts = []
+        parts, views = [], []
         for request in requests:
             at = self.store.view(request.symbol, as_of=self._as_of(request.symbol, request.as_of))
             query = self._query(request, at)
             parts.append(self.store.scan(request.symbol, as_of=at.version).then(*query.clauses))
-        first, *others = parts
+            views.append(at)
+        together = joined(parts, views)
+        first, *others = together.parts
         whole = first.concat(*others, join=join) if others else first
         result = whole.then(*tessel_query(query_builder).clauses).collect()
         form = requests[0].output_format or self._output_format
-        # Rows of several symbols are in no order of time, so that Tessel names no index.
-        key = group_key(query_builder) or result.index or first.schema().index
-        view = self.store.view(requests[0].symbol, as_of=first.as_of)
-        return self._item(requests[0].symbol, view, rows_as(form, result, view, key))
+        key = group_key(query_builder) or result.index
+        shows_rows = form.lower() == "pandas" and key is None
+        data = together.frame(result) if shows_rows else rows_as(form, result, views[0], key)
+        items = [
+            self._item(*each) for each in zip((r.symbol for r in requests), views, strict=True)
+        ]
+        return VersionedItemWithJoin(items, data)
 
     def read_metadata_batch(self, symbols: list[str | ReadInfoRequest]) -> Batch:
         """Read the metadata of several symbols."""
@@ -238,7 +253,9 @@ class Library(Writes):
         """Describe several symbols."""
         return _each(_infos(symbols), lambda each: self.get_description(*each))
 
-    def delete_batch(self, delete_requests: list[str | DeleteRequest]) -> list[DataError | None]:
+    def delete_batch(
+        self, delete_requests: Iterable[str | DeleteRequest]
+    ) -> list[DataError | None]:
         """Delete several symbols."""
         requests = [(r, None) if isinstance(r, str) else tuple(r) for r in delete_requests]
         return _each(requests, lambda each: self.delete(*each))

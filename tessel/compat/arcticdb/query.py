@@ -121,6 +121,8 @@ class QueryBuilder:
             self._query = self._query.groupby(key).agg(asked)
         else:
             self._query = self._query.resample(grouping.pop("rule"), **grouping).agg(asked)
+        counts = {name: "uint64" for name, (_, how) in asked.items() if how == "count"}
+        self._query = self._query.cast(counts) if counts else self._query
         self._key = key
         return self
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
-import pyarrow as pa
-
-from tessel.compat.arcticdb.items import VersionedItem
+import tessel as ts
+from tessel.compat.arcticdb.items import MergeStrategy, VersionedItem
 from tessel.compat.arcticdb.query import bounds
-from tessel.compat.arcticdb.reading import OTHER_METADATA, Reads, index_levels
+from tessel.compat.arcticdb.reading import OTHER_METADATA, Reads
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 
 __all__ = ["Writes", "kept_metadata"]
@@ -76,8 +75,8 @@ class Writes(Reads):
         """Add rows at the end of a symbol, which is made where there is none."""
         if not self.has_symbol(symbol):
             return self.write(symbol, data, metadata, index_column=index_column)
-        rows, evolve = self._fitting(symbol, data)
-        return self._changed(symbol, metadata, lambda tx: tx.append(symbol, rows, evolve=evolve))
+        evolve = self._evolve
+        return self._changed(symbol, metadata, lambda tx: tx.append(symbol, data, evolve=evolve))
 
     def update(
         self,
@@ -99,12 +98,47 @@ class Writes(Reads):
             self.store.view(symbol)
             return self._written(symbol)
         within = None if date_range is None else bounds(date_range)
-        rows, evolve = self._fitting(symbol, data)
+        evolve = self._evolve
         return self._changed(
             symbol,
             metadata,
-            lambda tx: tx.update(symbol, rows, date_range=within, evolve=evolve),
+            lambda tx: tx.update(symbol, data, date_range=within, evolve=evolve),
         )
+
+    def merge_experimental(
+        self,
+        symbol: str,
+        source: Any,
+        strategy: MergeStrategy = MergeStrategy(),  # noqa: B008 - immutable
+        on: list[str] | None = None,
+        metadata: Any = None,
+        prune_previous_versions: bool = False,
+        upsert: bool = False,
+    ) -> VersionedItem:
+        """Replace rows by those of ``source`` with the same index and ``on``, and add the others.
+
+        ``strategy`` says which of both. With ``upsert`` a symbol that does not exist is made.
+        """
+        actions = [str(getattr(each, "name", each)).lower() for each in strategy]
+        hows: dict[tuple[str, str], Literal["semi", "anti"]]
+        hows = {("update", "do_nothing"): "semi", ("do_nothing", "insert"): "anti"}
+        how = hows.get((actions[0], actions[1]))
+        if how is None and actions != ["update", "insert"]:
+            raise InvalidInputError(
+                f"strategy={tuple(actions)!r} changes nothing that is offered",
+                hint='MergeStrategy("update", "do_nothing"), MergeStrategy("do_nothing", "insert") '
+                'or MergeStrategy("update", "insert")',
+            )
+        if upsert and actions[1] == "insert" and not self.has_symbol(symbol):
+            return self.write(symbol, source, metadata)
+        index = self.store.view(symbol).schema.index
+        keys = list(dict.fromkeys([*([] if index is None else [index]), *(on or [])]))
+        if how is not None and keys:
+            scratch = ts.open("memory://")
+            scratch.write("source", source)
+            scratch.write("known", self.store.read(symbol, columns=keys))
+            source = scratch.scan("source").join("known", on=keys, how=how).collect().to_arrow()
+        return self._changed(symbol, metadata, lambda tx: tx.upsert(symbol, source, keys=keys))
 
     def write_metadata(
         self, symbol: str, metadata: Any, prune_previous_versions: bool = False
@@ -113,23 +147,10 @@ class Writes(Reads):
         self.store.set_metadata(symbol, kept_metadata(metadata) or {})
         return self._written(symbol)
 
-    def _fitting(self, symbol: str, data: Any) -> tuple[Any, tuple[str, ...] | None]:
-        """Return rows with the columns that they lack, and how the symbol may change for them.
-
-        Without a dynamic schema both stay as they are. Missing values take any type.
-        """
-        if not self._options.dynamic_schema:
-            return data, None
-        view = self.store.view(symbol)
-        names = [name for name in view.schema.names if name not in index_levels(view)]
-        if hasattr(data, "assign"):
-            lacking = [name for name in names if name not in data.columns]
-            data = data.assign(**dict.fromkeys(lacking)) if lacking else data
-        elif isinstance(data, pa.Table):
-            for name in names:
-                if name not in data.column_names:
-                    data = data.append_column(name, pa.nulls(len(data)))
-        return data, ("add", "widen")
+    @property
+    def _evolve(self) -> str | None:
+        """How columns may change by what is appended."""
+        return "flexible" if self._options.dynamic_schema else None
 
     def _changed(
         self, symbol: str, metadata: Any, change: Callable[[Any], object]
@@ -182,6 +203,15 @@ class Writes(Reads):
         """Merge small segments into full ones."""
         self.store.compact(symbol, target=segment_size)
         return self._written(symbol)
+
+    def compact_data(
+        self,
+        symbol: str,
+        rows_per_segment: int | None = None,
+        prune_previous_versions: bool = False,
+    ) -> VersionedItem:
+        """Merge small segments into full ones."""
+        return self.defragment_symbol_data(symbol, rows_per_segment)
 
     def is_symbol_fragmented(self, symbol: str, segment_size: int | None = None) -> bool:
         """Return whether ``defragment_symbol_data`` would rewrite rows."""

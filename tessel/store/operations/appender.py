@@ -29,6 +29,7 @@ from tessel.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
+    SchemaMismatchError,
 )
 from tessel.errors.arguments import checks_arguments
 from tessel.store.history.symbol import SymbolState
@@ -127,6 +128,14 @@ class Appender(Closing):
         with self._changed:
             self._check_open()
             incoming = take(self._working, data, self._evolve)
+            if incoming.retyped:
+                name = incoming.retyped[0]
+                raise SchemaMismatchError(
+                    f"column {name!r} would be stored anew as "
+                    f"{incoming.state.schema.type_of(name)}, which an appender does not do",
+                    hint="append() does it, for instance of no rows with these types",
+                    column=name,
+                )
             # Copied: what the caller gave may be memory that is written to before the commit.
             table = incoming.table()
             table = table.take(arrow_array(np.arange(table.num_rows)))

@@ -5,7 +5,7 @@ Columns have ids that are never used again: a name can come back, its old values
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,39 @@ def add_column(
         return
     own = pa.schema([(name, kind)])
     table = normalise(pa.table([column], names=[name]), own)
-    extents = _with_values(stage, working, table, ids[name])
-    working.change_schema(schema, ids, state.next_column_id + 1, "fill column")
-    working.splice([Edit(0, state.rows, extents)], "fill column")
+    _fill(stage, working, schema, ids, table)
+
+
+def retype(stage: Stage, working: Working, wanted: SymbolState, names: Sequence[str]) -> None:
+    """Store columns anew, under the types and ids that another state of the symbol has for them.
+
+    Nothing is changed where a value does not fit its new type.
+    """
+    reader, rows = stage.reader(working.state), working.state.rows
+    tables = {
+        name: normalise(reader.columns([name]).rows(0, rows), wanted.schema.select([name]).arrow)
+        for name in names
+    }
+    for name, table in tables.items():
+        state = working.state
+        arrow = state.schema.arrow
+        arrow = arrow.set(arrow.get_field_index(name), table.schema.field(0))
+        ids = {**state.column_ids, name: wanted.column_ids[name]}
+        _fill(stage, working, TableSchema(arrow, state.schema.index), ids, table)
+
+
+def _fill(
+    stage: Stage, working: Working, schema: TableSchema, ids: dict[str, int], table: pa.Table
+) -> None:
+    """Give a symbol columns of which the one in ``table`` is new, with its values."""
+    (name,) = table.column_names
+    rows = working.state.rows
+    extents = _with_values(stage, working, table, ids[name]) if rows else ()
+    working.change_schema(
+        schema, ids, max(working.state.next_column_id, ids[name] + 1), "fill column"
+    )
+    if rows:
+        working.splice([Edit(0, rows, extents)], "fill column")
 
 
 def drop_column(stage: Stage, symbol: str, name: str) -> None:

@@ -20,6 +20,10 @@ a list              a list of items that can be widened, dictionaries apart
 
 Timestamps and durations keep their unit: a finer one does not reach as far. The index keeps its
 unit too, days or milliseconds: manifests count its times in it.
+
+``evolve="flexible"`` goes to the common type of :func:`tessel.store.promotion.promote`, and to
+float64 for 64-bit integers beside floats. Where that type does not hold every value of the old one,
+the values decide: the column is stored anew, or the first value that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -39,14 +43,16 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.frames import Frame, describe_differences, read_frame
 from tessel.store.history.symbol import SymbolState
+from tessel.store.operations.stage import Stage
 from tessel.store.operations.working import Working
+from tessel.store.promotion import promote
 from tessel.store.segment.types import normalise
 
 Evolve = str | Iterable[str] | None
-"""How a table may change the columns of its symbol: ``"add"``, ``"widen"``, both, or not."""
+"""How a table may change the columns of its symbol: one or several of :data:`EVOLUTIONS`."""
 
-EVOLUTIONS = ("add", "widen")
-"""How a frame may change the columns of its symbol: by new ones, by wider types."""
+EVOLUTIONS = ("add", "widen", "flexible")
+"""By new columns; by wider types; by both, common types, and columns that the table lacks."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +67,26 @@ class Incoming:
         How its columns change, in the words of the log; empty where they do not.
     tables
         The rows with these columns; can be gone through once.
+    retyped
+        The columns that are to be stored anew, with the ids that they have in ``state``.
     """
 
     state: SymbolState
     kinds: tuple[str, ...]
     tables: Iterable[pa.Table]
+    retyped: tuple[str, ...] = ()
 
     def table(self) -> pa.Table:
         """Return all rows as one table."""
         schema = self.state.schema.arrow
         return pa.concat_tables([empty_table(schema), *self.tables])
 
-    def apply(self, working: Working) -> None:
-        """Give a symbol the columns."""
+    def apply(self, working: Working, stage: Stage | None = None) -> None:
+        """Give a symbol the columns; without a ``stage`` what is to be stored anew is not."""
+        if self.retyped and stage is not None:
+            from tessel.store.operations.columns import retype
+
+            retype(stage, working, self.state, self.retyped)
         for kind in self.kinds:
             state = self.state
             ids = dict(state.column_ids)
@@ -104,8 +117,9 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
     frame = read_frame(data)
     _check_levels(working, frame)
     state, kinds = _evolved(working.state, frame.schema, allowed)
-    declared = state.schema.arrow
-    differences = describe_differences(declared, _as_given(frame.schema, declared, allowed))
+    declared, held = state.schema.arrow, working.state.column_ids
+    retyped = tuple(n for n, number in held.items() if state.column_ids[n] != number)
+    differences = describe_differences(declared, _as_given(frame.schema, state.schema, allowed))
     if differences:
         raise SchemaMismatchError(
             f"the table has not the columns of symbol {working.name!r}",
@@ -114,7 +128,7 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
             symbol=working.name,
             differences=differences,
         )
-    return Incoming(state, kinds, _tables(frame, declared))
+    return Incoming(state, kinds, _tables(frame, declared), retyped)
 
 
 def _check_levels(working: Working, frame: Frame) -> None:
@@ -139,11 +153,13 @@ def _way_out(
     """Say what would help: of the ways for columns to grow those that do, and were not given."""
 
     def left(ways: frozenset[str]) -> int:
-        declared = _evolved(state, given, ways)[0].schema.arrow
-        return len(describe_differences(declared, _as_given(given, declared, ways)))
+        schema = _evolved(state, given, ways)[0].schema
+        return len(describe_differences(schema.arrow, _as_given(given, schema, ways)))
 
-    helpful = [way for way in EVOLUTIONS if left(allowed | {way}) < len(differences)]
+    helpful = [way for way in ("add", "widen") if left(allowed | {way}) < len(differences)]
     ways = [*sorted(allowed), *helpful]
+    if left(frozenset(ways)) and "flexible" not in allowed and not left(frozenset({"flexible"})):
+        ways = helpful = ["flexible"]
     shown = repr(ways[0]) if len(ways) == 1 else repr(ways)
     grow = f", let them grow with evolve={shown}" if helpful else ""
     lacking = any(name not in given.names for name in state.schema.names)
@@ -152,7 +168,11 @@ def _way_out(
 
 
 def _tables(frame: Frame, declared: pa.Schema) -> Iterable[pa.Table]:
-    return (normalise(table.select(declared.names), declared) for table in frame.tables)
+    for table in frame.tables:
+        for field in declared:
+            if field.name not in table.column_names:
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+        yield normalise(table.select(declared.names), declared)
 
 
 def _evolutions(evolve: Evolve) -> frozenset[str]:
@@ -174,18 +194,23 @@ def _evolved(
     kinds: dict[str, None] = {}
     for field in given:
         if field.name not in ids:
-            if "add" in allowed:
+            if not allowed.isdisjoint({"add", "flexible"}):
                 fields[field.name] = pa.field(field.name, field.type)
                 ids[field.name] = next_id
                 next_id += 1
                 kinds["add column"] = None
             continue
         own = fields[field.name].type
-        untyped = pa.types.is_null(own) and not pa.types.is_null(field.type)
-        widens = can_widen_index if field.name == state.schema.index else can_widen
-        if untyped or ("widen" in allowed and own != field.type and widens(own, field.type)):
-            fields[field.name] = pa.field(field.name, field.type)
+        found = _grown(own, field.type, allowed, is_index=field.name == state.schema.index)
+        if found is None or found == own:
+            continue
+        fields[field.name] = pa.field(field.name, found)
+        if can_widen(own, found):
             kinds["widen"] = None
+        else:
+            ids[field.name] = next_id
+            next_id += 1
+            kinds["fill column"] = None
     if not kinds:
         return state, ()
     schema = TableSchema(pa.schema(fields.values()), state.schema.index)
@@ -193,18 +218,45 @@ def _evolved(
     return evolved, tuple(kinds)
 
 
-def _as_given(given: pa.Schema, declared: pa.Schema, allowed: frozenset[str]) -> pa.Schema:
+def _grown(
+    own: pa.DataType, given: pa.DataType, allowed: frozenset[str], *, is_index: bool
+) -> pa.DataType | None:
+    """Return the type that a column has after rows of another type; None where they are refused."""
+    if pat.is_null(own) or pat.is_null(given):
+        return own if pat.is_null(given) else given
+    if own == given or not allowed - {"add"}:
+        return own if own == given else None
+    if is_index:
+        return next((b for a, b in ((own, given), (given, own)) if can_widen_index(a, b)), None)
+    if can_widen(own, given):
+        return given
+    if can_widen(given, own):
+        return own
+    if "flexible" not in allowed or getattr(own, "tz", None) != getattr(given, "tz", None):
+        return None
+    if all(pat.is_integer(each) or pat.is_floating(each) for each in (own, given)) and (
+        pat.is_floating(own) or pat.is_floating(given)
+    ):
+        return pa.float64()
+    try:
+        return promote("", (own, given))
+    except SchemaMismatchError:
+        return None
+
+
+def _as_given(given: pa.Schema, declared: TableSchema, allowed: frozenset[str]) -> pa.Schema:
     """Return the given columns with the declared types where they can be taken as such."""
-    types = {field.name: field.type for field in declared}
     fields = []
     for field in given:
-        own = types.get(field.name)
-        if own is not None and (
-            pa.types.is_null(field.type) or ("widen" in allowed and can_widen(field.type, own))
-        ):
-            fields.append(pa.field(field.name, own))
-        else:
-            fields.append(field)
+        if field.name in declared:
+            own = declared.type_of(field.name)
+            is_index = field.name == declared.index
+            if _grown(own, field.type, allowed, is_index=is_index) == own:
+                field = field.with_type(own)
+        fields.append(field)
+    if "flexible" in allowed:
+        named = {*given.names, declared.index}
+        fields += [field for field in declared.arrow if field.name not in named]
     return pa.schema(fields, given.metadata)
 
 
@@ -331,7 +383,7 @@ def rows_as_table(
         for name in row:
             if name in names:
                 continue
-            if "add" not in (evolve or ()) or not isinstance(name, str):
+            if _evolutions(evolve) <= {"widen"} or not isinstance(name, str):
                 raise ColumnNotFoundError.for_name(str(name), schema.names, where="the symbol")
             names[name] = None
     columns = []

@@ -80,7 +80,7 @@ def append(stage: Stage, symbol: str, data: Any, *, evolve: Evolve = None) -> No
     if index is not None:
         tables = checked_order(tables, index, after=stage.last_time(working), hint=_APPEND_HINT)
     extents = stage.write_rows(incoming.state, tables)
-    incoming.apply(working)
+    incoming.apply(working, stage)
     working.append(extents)
 
 
@@ -124,7 +124,7 @@ def update(
             symbol=symbol,
         )
     start, stop = stage.reader(working.state).rows_between(low, high)
-    incoming.apply(working)
+    incoming.apply(working, stage)
     if start == stop and not table.num_rows:
         return
     touched: TimeBounds | None = None if low is None or high is None else (low, high)

@@ -45,11 +45,11 @@ def upsert(
         table = sorted_by(table, index)
     lookup = KeyLookup(table, names)
     stage.reads.append(ReadRange(working.base_name or symbol))
-    reader = stage.reader(working.state)
-    rows = _positions(reader, lookup, names)
-    incoming.apply(working)
+    rows = _positions(stage.reader(working.state), lookup, names)
+    incoming.apply(working, stage)
     if not table.num_rows:
         return
+    reader = stage.reader(working.state)
     plan = _Plan.of(reader, table, rows, index)
     end = working.state.rows
     tail = plan.starts >= end if index is None else np.zeros(len(plan.starts), dtype=bool)

@@ -518,6 +518,86 @@ def test_evolution_by_rule() -> None:
     assert found.column("a").to_pylist() == [2**40, 4, 5]
 
 
+FLEXIBLE = [
+    # stored, appended, the common type by hand; None where it is refused
+    (pa.array([1, None], pa.int8()), pa.array([200], pa.uint8()), pa.int16()),
+    (pa.array([1], pa.uint32()), pa.array([-1], pa.int8()), pa.int64()),
+    (pa.array([1], pa.int64()), pa.array([1], pa.uint64()), None),
+    (pa.array([1, 2], pa.int64()), pa.array([0.5]), pa.float64()),
+    (pa.array([0.5]), pa.array([2**53], pa.uint64()), pa.float64()),
+    (pa.array([0.5]), pa.array([2**53 + 1], pa.int64()), InvalidInputError),
+    (pa.array([2**53 + 1], pa.int64()), pa.array([0.5]), InvalidInputError),
+    (pa.array([1], pa.int16()), pa.array([0.5], pa.float32()), pa.float32()),
+    (pa.array([1], pa.int32()), pa.array([0.5], pa.float32()), pa.float64()),
+    (pa.array([0.5], pa.float32()), pa.array([1], pa.int64()), pa.float64()),
+    (pa.array([1], pa.timestamp("s")), pa.array([1], pa.timestamp("ns")), pa.timestamp("ns")),
+    (pa.array([1], pa.timestamp("s")), pa.array([1], pa.timestamp("s", "UTC")), None),
+    (pa.array([2**40], pa.timestamp("s")), pa.array([1], pa.timestamp("ns")), InvalidInputError),
+    (pa.array(["a"]).dictionary_encode(), pa.array(["b"]), pa.string()),
+    (pa.array(["b"]), pa.array(["a", None]).dictionary_encode(), pa.string()),
+    (pa.array([True]), pa.array([1]), None),
+    (pa.array(["1"]), pa.array([1]), None),
+    (pa.array([[1]], pa.list_(pa.int8())), pa.array([[300]]), pa.list_(pa.int64())),
+]
+
+
+@pytest.mark.parametrize(("stored", "more", "common"), FLEXIBLE)
+@pytest.mark.parametrize("verb", ["append", "update", "upsert", "appender"])
+def test_flexible_columns_go_to_the_common_type(
+    stored: pa.Array, more: pa.Array, common: Any, verb: str
+) -> None:
+    repository = Repository.open("memory://")
+    times = pa.array(range(len(stored)), pa.int32())
+    with options(segment_rows=1):
+        repository.write("s", {"t": times, "gone": times, "x": stored}, index="t")
+    rows = pa.table({"t": pa.array(range(9, 9 + len(more)), pa.int32()), "x": more, "new": more})
+
+    def change() -> None:
+        if verb == "appender":
+            with repository.appender("s", evolve="flexible") as appender:
+                appender.append(rows)
+        elif verb == "upsert":
+            repository.upsert("s", rows, keys=["t"], evolve="flexible")
+        else:
+            getattr(repository, verb)("s", rows, evolve="flexible")
+
+    if verb == "appender" and common is not None and _is_stored_anew(stored.type, common):
+        common = None
+    if not isinstance(common, pa.DataType):
+        refused = SchemaMismatchError if common is None else common
+        with pytest.raises(refused, match="'x'"):
+            change()
+        assert repository.log("s")[0].change == "write"
+        assert repository.view("s").schema.type_of("x") == stored.type
+        return
+    change()
+    found = read(repository.view("s"))
+    assert found.schema.field("x").type == common
+    assert found["x"].to_pylist() == [
+        each.as_py() for part in (stored, more) for each in part.cast(common)
+    ]
+    assert found["gone"].to_pylist() == [*times.to_pylist(), *[None] * len(more)]
+    assert found["new"].to_pylist() == [*[None] * len(stored), *more.to_pylist()]
+    assert not Store.open(repository.uri).check().damages
+
+
+def _is_stored_anew(old: pa.DataType, common: Any) -> bool:
+    return isinstance(common, pa.DataType) and not can_widen(old, common)
+
+
+def test_rows_of_others_meanwhile_conflict_with_a_column_that_is_stored_anew(
+    tmp_path: Path,
+) -> None:
+    repository = Repository.open(tmp_path / "s")
+    repository.write("s", {"x": [1]})
+    transaction = repository.transaction()
+    transaction.append("s", {"x": [0.5]}, evolve="flexible")
+    repository.append("s", {"x": [2**60]})
+    with pytest.raises(CommitConflictError):
+        transaction.commit()
+    assert read(repository.view("s")).to_pydict() == {"x": [1, 2**60]}
+
+
 def test_widening_keeps_every_value() -> None:
     kinds = [t for t in PLAIN_TYPES if not pa.types.is_null(t)]
     tried = 0
