@@ -123,7 +123,7 @@ def test_what_stands_behind_a_merge_runs_in_tasks(tmp_path: Path, spark: SparkSe
     with options(segment_rows=100, fsync=False):
         own.write("x", {"t": list(range(0, 1_000, 2)), "v": list(range(500))}, index="t")
         own.write("y", {"t": [5] * 300 + [999], "w": list(range(301))}, index="t")
-    merged = own.scan("x").merge(own.scan("y")).filter("t % 5 = 0")
+    merged = own.scan("x").merge(own.scan("y")).filter("t % 5 == 0")
     in_tasks = SparkExecutor(spark)
     told = str(merged.explain(executor=in_tasks))
     assert "merge_range" in told
