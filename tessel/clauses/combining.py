@@ -27,6 +27,7 @@ from tessel.options import LEAST_LIMIT, current
 if TYPE_CHECKING:
     from tessel.store.manifest.index import SegmentIndex
 
+
 @checks_arguments
 @dataclass(frozen=True)
 class SubQuery:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo
-from tessel.clauses.promotion import is_list
-from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import (

@@ -109,9 +109,7 @@ def test_push_to_source(golden: Golden) -> None:
 
 PRUNED = [
     Golden(Q, ["read: t, a, b, c"]),
-    Golden(
-        Q.filter("a > 1").select("b"), ["read: a, b", "filter(a > 1)", "select(columns=['b'])"]
-    ),
+    Golden(Q.filter("a > 1").select("b"), ["read: a, b", "filter(a > 1)", "select(columns=['b'])"]),
     Golden(
         Q.select("a", "b", "c").groupby("a").agg(n=("b", "sum")),
         [

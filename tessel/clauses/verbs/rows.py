@@ -115,7 +115,7 @@ class RowVerbs(Query):
         Positions count from 0, negative ones from the end. The rows between the least and the
         greatest are all that is read.
         """
-        from tessel.clauses.row_range import RowRange
+        from tessel.clauses.positional import RowRange
         from tessel.clauses.take import Take
 
         given: Any = rows
