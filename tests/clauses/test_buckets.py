@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from tessel.clauses.buckets import bucket_runs, bucketer_for, parse_span
@@ -193,7 +193,11 @@ def test_labels_of_the_calendar_are_those_of_pandas(
     index = pd.DatetimeIndex(np.array(sorted(values), "datetime64[s]"))
     index = index if zone is None else index.tz_localize("UTC").tz_convert(zone)
     times = with_epoch(rule, index)
-    sizes = pd.Series(1, index=times).resample(rule, closed="left", label=label).sum()
+    try:
+        sizes = pd.Series(1, index=times).resample(rule, closed="left", label=label).sum()
+    except ValueError as error:  # it has no labels where a clock changes at midnight
+        assert "nonexistent time" in str(error)
+        reject()
     expected = sizes[sizes > 0].index
     bucketer = bucketer_for(
         rule, pa.timestamp("s", zone), closed="left", origin="epoch", offset=None

@@ -121,8 +121,8 @@ def test_equal_expressions_are_computed_once() -> None:
     shown = [clause.describe() for stage in plan.stages for clause in stage.clauses]
     assert shown == [
         "apply(column='(p * n)', p * n)",
-        "partial_aggregation(keys=['k'], aggregates=(a=sum((p * n)), b=mean((p * n)), "
-        "c=weighted_mean((p * n), (p * n))))",
+        "partial_aggregation(keys=['k'], aggregates=[a=sum((p * n)), b=mean((p * n)), "
+        "c=weighted_mean((p * n), (p * n))])",
         shown[-1],
     ]
     assert shown[-1].startswith("merge_aggregation(keys=['k']")

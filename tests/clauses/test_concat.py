@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.clauses.alignment import brought_to
-from tessel.store.promotion import promote
 from tessel.errors import (
     ColumnNotFoundError,
     IntegerOverflowError,
@@ -24,6 +23,7 @@ from tessel.errors import (
     VersionNotFoundError,
 )
 from tessel.options import options
+from tessel.store.promotion import promote
 from tests.clauses.helpers import answer, fresh_store
 from tests.oracles import polars_frame, same_rows
 

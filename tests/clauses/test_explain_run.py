@@ -105,7 +105,10 @@ def test_other_queries_of_the_process_are_not_told(store: Store) -> None:
     try:
         for _ in range(5):
             clauses, _, _ = _tables(store, Q.groupby("s").agg(v=("n", "max")))
-            assert {name.split(":")[0] for name in clauses} == {"partial_aggregation"}
+            assert {name.split(":")[0] for name in clauses} == {
+                "partial_aggregation",
+                "merge_aggregation",
+            }
     finally:
         stop.set()
         thread.join()

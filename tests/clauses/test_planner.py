@@ -137,7 +137,7 @@ PRUNED = [
     ),
     Golden(
         Q.agg(n="size"),
-        ["read: t", "partition(keys=())", "aggregation(keys=(), aggregates=[n=size()])"],
+        ["read: t", "partition(keys=[])", "aggregation(keys=[], aggregates=[n=size()])"],
     ),
 ]
 
@@ -163,7 +163,7 @@ def test_lower_aggregation() -> None:
         "partition(keys=['c'], drop_missing=False, buckets=3, positions=True)"
     )
     assert _after(lower_aggregation, Q.agg(n=("a", "nunique"))) == [
-        "aggregation(keys=(), aggregates=[n=nunique(a)])"
+        "aggregation(keys=[], aggregates=[n=nunique(a)])"
     ]
     assert _after(lower_aggregation, Q.resample("1h").agg(n=("a", "median"))) == [
         "resample(rule='1h', aggregates=[n=median(a)])"
@@ -231,7 +231,7 @@ def test_take_codes() -> None:
 
 
 def _line_of_merge(start: str) -> str:
-    return f"merge_aggregation({start}, source={SCHEMA!r})"
+    return f"merge_aggregation({start})"
 
 
 def test_no_pass_changes_the_schema_of_the_result() -> None:

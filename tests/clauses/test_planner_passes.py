@@ -399,8 +399,8 @@ def test_a_pass(run_pass: Callable[[Draft], Draft], golden: Golden) -> None:
                 "input 2: 'y' → select(columns=['d'])",
                 "read: d",
                 "select(columns=['d'])",
-                "partition(keys=())",
-                "aggregation(keys=(), aggregates=[n=sum(d)])",
+                "partition(keys=[])",
+                "aggregation(keys=[], aggregates=[n=sum(d)])",
             ],
         ),
         (

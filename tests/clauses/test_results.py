@@ -275,7 +275,7 @@ def test_the_plain_form_is_the_same_query() -> None:
     assert copy.deepcopy(QUERY) == QUERY
     for query in (Q.groupby("k").agg(**OUTPUTS), Q.rolling(3).agg(**OUTPUTS), Q.agg(**OUTPUTS)):
         assert QueryBuilder.from_json(json.dumps(query.to_json())) == query
-        assert "results=(rows=rows, spread=high - `min(p)`, " in repr(query)
+        assert "results=[rows=rows, spread=high - `min(p)`, " in repr(query)
     faded = Q.ewm(span=3).agg(x="mean(p) - 1")
     assert QueryBuilder.from_json(json.dumps(faded.to_json())) == faded
     assert "results" not in json.dumps(Q.groupby("k").agg(n="size").to_json())

@@ -73,7 +73,7 @@ def test_versions(folder: Path) -> None:
     rows = _rows("versions", "trades", "-s", folder)
     assert [(row["version"], row["change"], row["message"]) for row in rows] == [
         (1, "write", "write trades"),
-        (3, "append", "append trades"),
+        (3, "write", "write trades"),
     ]
     assert all(str(row["timestamp"]).endswith("Z") for row in rows)
     assert "[symbol-not-found]" in _run(["versions", "trdes", "-s", folder], code=3).stderr

@@ -170,6 +170,8 @@ def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> Cale
 
 def new_spelling(rule: str) -> str:
     """Return a rule with the units of today, and warn where it has older ones: ``5T``, ``1H``."""
+    if not isinstance(rule, str):
+        return rule  # whoever parses it refuses it
     new = _OLD_UNIT.sub(lambda part: part[1] + _OLD_UNITS[part[2]], rule)
     if new != rule:
         warnings.warn(f"write {new!r} for {rule!r}", DeprecationWarning, stacklevel=5)

@@ -172,11 +172,16 @@ def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
     for each in others:
         if not isinstance(each, str | SubQuery):
             raise PlanError(
-                f"{verb} takes symbols, not a {type(each).__name__}",
+                f"{verb} takes symbols, not {_of_other_kind(each)}",
                 hint=f'{verb}("other"), or {verb}(store.scan("other")...); rows that are not '
                 'stored are written first: store.write("other", ...)',
             )
     return tuple(SubQuery(each) if isinstance(each, str) else each for each in others)
+
+
+def _of_other_kind(value: object) -> str:
+    plain = value is None or isinstance(value, int | float)
+    return repr(value) if plain else f"a {type(value).__name__}"
 
 
 def as_row_count(verb: str, n: Any) -> int:
