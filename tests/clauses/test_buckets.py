@@ -196,8 +196,9 @@ def test_labels_of_the_calendar_are_those_of_pandas(
     try:
         sizes = pd.Series(1, index=times).resample(rule, closed="left", label=label).sum()
     except ValueError as error:  # it has no labels where a clock changes at midnight
-        assert "nonexistent time" in str(error)
-        reject()
+        if "nonexistent time" in str(error):
+            reject()
+        raise
     expected = sizes[sizes > 0].index
     bucketer = bucketer_for(
         rule, pa.timestamp("s", zone), closed="left", origin="epoch", offset=None
