@@ -88,9 +88,7 @@ class Take(Clause):
             if not 0 <= position < total:
                 raise PlanError(
                     f"take: there is no row {row + self.before if row >= 0 else row}",
-                    hint=f"the query has {total + self.before:,} rows here"
-                    if row < 0
-                    else f"the last one is {total + self.before - 1:,}",
+                    hint=f"the query has {total + self.before:,} rows here",
                     row=row + self.before,
                 )
         table = pa.concat_tables(found)

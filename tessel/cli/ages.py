@@ -7,8 +7,6 @@ import re
 
 from tessel.errors import InvalidInputError
 
-__all__ = ["read_age", "read_older_than"]
-
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d{1,9})([smhdw])")
 _AGE_HINT = "write a whole number and one of s, m, h, d, w: 36h, 30d"

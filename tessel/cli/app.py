@@ -19,8 +19,6 @@ from tessel.cli.commands import register_all
 from tessel.cli.exit_codes import exit_code
 from tessel.errors import TesselError
 
-__all__ = ["app", "run"]
-
 
 class _TellingErrors(TyperGroup):
     """The group of all commands; turns our errors into a message and an exit code."""

@@ -15,24 +15,6 @@ from tessel.cli.query_options import query_of, takes_options
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = [
-    "AsOf",
-    "Conf",
-    "Engine",
-    "EngineName",
-    "Form",
-    "Master",
-    "Question",
-    "StoreUri",
-    "Symbol",
-    "executor_of",
-    "open_existing",
-    "query_of",
-    "settings_of",
-    "takes_query",
-    "version_of",
-]
-
 
 class EngineName(enum.StrEnum):
     """Where a query runs."""

@@ -25,21 +25,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "SYMBOL",
-    "Compared",
-    "DemoReport",
-    "DemoStep",
-    "Explained",
-    "Imported",
-    "QueryStarted",
-    "Ran",
-    "SparkStarted",
-    "daily_query",
-    "delays_query",
-    "run_demo",
-]
-
 SYMBOL = "flights"
 
 _SEGMENT_ROWS = 32_768

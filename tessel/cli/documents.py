@@ -10,8 +10,6 @@ from typing import Any
 
 from tessel.errors import MissingDependencyError, PlanFormatError
 
-__all__ = ["is_document", "read_document"]
-
 _YAML = (".yaml", ".yml")
 _SCALARS = {
     "bool": (r"true|false", "tf"),

@@ -31,8 +31,6 @@ from tessel.errors import (
     TesselError,
 )
 
-__all__ = ["ANSWERS_DIFFER", "STORE_DAMAGED", "exit_code"]
-
 ANSWERS_DIFFER = 9
 STORE_DAMAGED = 5
 

@@ -18,8 +18,6 @@ from tessel.errors import InvalidInputError, MissingDependencyError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FLIGHTS_INDEX", "FLIGHTS_ROWS", "flights_schema", "read_flights"]
-
 FLIGHTS_INDEX = "time_hour"
 FLIGHTS_ROWS = 336_776
 

@@ -27,8 +27,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from tessel.api import LazyTable
 
-__all__ = ["JobFile", "read_job"]
-
 _SECTIONS = {
     "read": {"store": "store", "symbol": "symbol", "as_of": "as_of"},
     "write": {"symbol": "into", "verb": "verb", "keys": "keys", "file": "file"},

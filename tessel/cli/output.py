@@ -18,16 +18,6 @@ from typing import Any, BinaryIO, TextIO
 
 from tessel.errors import InvalidInputError
 
-__all__ = [
-    "ArrowOutput",
-    "CsvOutput",
-    "JsonOutput",
-    "Output",
-    "OutputFormat",
-    "make_output",
-    "printable",
-]
-
 _BATCH_ROWS = 8192
 
 

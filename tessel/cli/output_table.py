@@ -19,8 +19,6 @@ from rich.text import Text
 
 from tessel.cli.output import Output, printable
 
-__all__ = ["LOG_WIDTH", "TableOutput", "make_console"]
-
 LOG_WIDTH = 120
 _FIRST_ROWS, _LAST_ROWS = 10, 5
 _LONGEST_CELL = 48

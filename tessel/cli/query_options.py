@@ -19,8 +19,6 @@ import typer
 from tessel.cli.documents import is_document, read_document
 from tessel.errors import InvalidInputError
 
-__all__ = ["query_of", "takes_options"]
-
 _OPTIONS: Mapping[str, tuple[type, str, str]] = {
     "where": (list, "CONDITION", "Rows to keep: price > 10 and symbol == 'a'; repeatable."),
     "by": (list, "KEY", "A key of groups: symbol, or day=floor(time, '1d'); repeatable."),

@@ -8,8 +8,6 @@ from decimal import Decimal
 
 from tessel.display.documents import Facts
 
-__all__ = ["ELLIPSIS", "cell_text", "facts_text", "is_numeric", "shortened", "text_width"]
-
 ELLIPSIS = "…"
 """Stands for what is not shown; as a cell it fits in a column of any kind."""
 

@@ -10,8 +10,6 @@ from tessel.display.layout import graph_of_tree
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = ["render_dot", "render_mermaid"]
-
 
 def render_mermaid(document: Part) -> str:
     """Return the graphs and trees of a document as one mermaid flowchart.

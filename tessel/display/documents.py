@@ -11,11 +11,6 @@ from typing import TypeAlias
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = [
-    *["Document", "Edge", "Facts", "Graph", "Lane", "Lanes", "Node", "Part"],
-    *["Section", "Span", "Table", "Tree"],
-]
-
 Facts: TypeAlias = tuple[tuple[str, object], ...]
 """Named values in the order to show them; values are text, numbers, truths or None."""
 

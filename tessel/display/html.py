@@ -13,8 +13,6 @@ from tessel.display.lanes import LANES_STYLE, hover_text, lanes_html
 from tessel.display.layout import layers
 from tessel.errors import UnsupportedTypeError
 
-__all__ = ["render_html"]
-
 _STYLE = (
     ".tessel{font:13px/1.45 system-ui,sans-serif}"
     ".tessel table{border-collapse:collapse;margin:.4em 0}"

@@ -8,8 +8,6 @@ from html import escape
 from tessel.display.cells import cell_text
 from tessel.display.documents import Lane, Lanes, Span
 
-__all__ = ["LANES_STYLE", "axis_text", "hover_text", "lanes_html"]
-
 _COLOURS = {
     "read": "#4c8bf5",
     "fetch": "#f29900",

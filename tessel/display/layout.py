@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tessel.display.documents import Edge, Graph, Node, Tree
 
-__all__ = ["graph_of_tree", "layers"]
-
 
 def graph_of_tree(tree: Tree) -> Graph:
     """Return a tree as a graph whose edges lead from each child to its parent.

@@ -7,8 +7,6 @@ from html import escape
 from tessel.display.documents import Document, Section
 from tessel.display.html import render_html
 
-__all__ = ["render_page"]
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _STYLE = (
     "body{margin:1.2em auto;max-width:76em;padding:0 1em}"

@@ -24,8 +24,6 @@ from tessel.display.documents import (
 )
 from tessel.errors import UnsupportedTypeError
 
-__all__ = ["render_json"]
-
 
 def render_json(document: Part) -> str:
     """Return a document as JSON text; each part is an object with its ``kind``.

@@ -13,8 +13,6 @@ from tessel.display.cells import ELLIPSIS
 from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
 
-__all__ = ["preview"]
-
 _SHOWN_ITEMS = 8
 _FRACTION = re.compile(r"(?P<moment>[^.]*)[.](?P<fraction>\d+)(?P<zone>.*)")
 

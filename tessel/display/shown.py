@@ -12,8 +12,6 @@ from tessel.display.text import render_text
 from tessel.errors import NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 
-__all__ = ["Shown"]
-
 
 @checks_arguments
 class Shown:

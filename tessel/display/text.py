@@ -17,8 +17,6 @@ from tessel.display.documents import Document, Graph, Lanes, Part, Section, Tabl
 from tessel.display.lanes import axis_text
 from tessel.errors import UnsupportedTypeError
 
-__all__ = ["render_text"]
-
 _DEFAULT_WIDTH = 120
 # Text is not cut to less than a moment with its zone takes: 2013-01-01 05:00:00-0500.
 _LEAST_TEXT_WIDTH = 24

@@ -22,15 +22,6 @@ from tessel.lazy import dataclass
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.user_cache import cache_folders, is_private, make_private
 
-__all__ = [
-    "LEAST_AOT_JAVA",
-    "TRAINING_TIMEOUT_SECONDS",
-    "Warmup",
-    "aot_cache",
-    "aot_option",
-    "warmup",
-]
-
 LEAST_AOT_JAVA = 25
 """The first Java that makes such a cache in one run."""
 

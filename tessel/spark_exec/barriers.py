@@ -62,8 +62,6 @@ from tessel.spark_exec.wire import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Barriers"]
-
 
 _LEAST_BYTES_IN_ROUNDS = 256 * 1024 * 1024
 """Less is not read in two jobs to find out what the second should do."""

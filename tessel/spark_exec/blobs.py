@@ -19,8 +19,6 @@ from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import CorruptStoreError
 from tessel.lazy import dataclass
 
-__all__ = ["Part", "PartFacts", "damaged_part", "decode", "encode"]
-
 _COMPRESSED_FROM_BYTES = 64 * 1024
 _METADATA_KEY = b"tessel.part"
 _TRAILER = struct.Struct("<4sI")

@@ -32,8 +32,6 @@ from tessel.spark_exec.wire import (
     wire_rows,
 )
 
-__all__ = ["CarryScan", "few_task", "scan_task", "split_task"]
-
 _STEP = sequence(0, 1)
 """From the place of a unit to that of the next one."""
 

@@ -32,28 +32,6 @@ from tessel.spark_exec.blobs import PartFacts, damaged_part, decode, encode
 from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import CARRY_ROWS, WireRow
 
-__all__ = [
-    "CARRY",
-    "CUT",
-    "NOTHING_GIVEN",
-    "RENUMBER",
-    "SUMMARY",
-    "CarriedStep",
-    "Chain",
-    "CombineStep",
-    "Given",
-    "PlaceStep",
-    "Places",
-    "ReduceStep",
-    "Step",
-    "SummaryStep",
-    "carry_row",
-    "chain_from_text",
-    "chain_to_json",
-    "given_tables",
-    "ready_chain",
-]
-
 CUT: Literal["cut"] = "cut"
 RENUMBER: Literal["renumber"] = "renumber"
 SUMMARY: Literal["summary"] = "summary"

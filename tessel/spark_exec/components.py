@@ -15,8 +15,6 @@ from tessel.clauses.base import Clause
 from tessel.ecs.piece import with_component
 from tessel.errors import PlanError, SparkError
 
-__all__ = ["SentComponent", "kinds_of", "received_components", "sent_components"]
-
 SentComponent = tuple[str, str]
 """The name of a component's class, and the component as JSON."""
 

@@ -23,8 +23,6 @@ from typing import Any
 
 from tessel.spark_exec.submission import package_build
 
-__all__ = ["FREEZE_AFTER_TASKS", "freezing", "main"]
-
 FREEZE_AFTER_TASKS = frozenset({1, 4})
 """Tasks of a worker after which its objects are frozen: the first brings the late imports, a few
 more the caches. Later ones would only keep garbage alive."""

@@ -44,8 +44,6 @@ from tessel.spark_exec.wire import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Diagnosis", "diagnose", "run_shuffle"]
-
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:

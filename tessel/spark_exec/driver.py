@@ -23,8 +23,6 @@ from tessel.lazy import dataclass
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
-__all__ = ["STOP_TIMEOUT_SECONDS", "Driver", "DriverLog", "started_driver"]
-
 _KEPT_LINES = 400
 
 _CLIENT = "org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint"

@@ -31,16 +31,6 @@ from tessel.errors import (
 from tessel.spark_exec.failures import known_failure
 from tessel.spark_exec.wire import ERROR_ROWS, WireRow
 
-__all__ = [
-    "WorkerError",
-    "as_tessel_error",
-    "error_of",
-    "error_row",
-    "from_driver_exception",
-    "may_pass",
-    "raise_error_rows",
-]
-
 _OPEN, _CLOSE = "<tessel-error:", ":tessel-error>"
 _MARKED = re.compile(re.escape(_OPEN) + r"([A-Za-z0-9+/=]+)" + re.escape(_CLOSE))
 _EXCEPTION_LINE = re.compile(

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
     from tessel.store.objects.base import ObjectStore
 
-__all__ = ["SparkExecutor"]
-
 _WORTH_A_JOB = 64 * 1024 * 1024
 """Bytes that an answer must save: a job that asks for one takes a fifth of a second."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from tessel.errors import CancelledError, SparkError, TesselError
 from tessel.spark_exec.submission import INSTALL_HINT
 
-__all__ = ["known_failure", "shown_error"]
-
 _PYTHON = "set PYSPARK_PYTHON to an interpreter that all workers have, with what Tessel stands on"
 _LOGS = "the folder of the application on a worker has what its executors wrote before they ended"
 

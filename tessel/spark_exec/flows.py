@@ -49,19 +49,6 @@ from tessel.spark_exec.wire import WireRow, sequences
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "Carries",
-    "DriverFlow",
-    "Flow",
-    "FrameFlow",
-    "NarrowFlow",
-    "TaskFlow",
-    "Track",
-    "UnionFlow",
-    "barriers_of",
-    "chain_text",
-]
-
 Carries: TypeAlias = "list[WireRow] | DataFrame"
 """Wire rows of what lies around units: in this process where they are few, else in tasks."""
 

@@ -19,8 +19,6 @@ from tessel.errors import JavaNotFoundError
 from tessel.lazy import dataclass
 from tessel.spark_exec.java_home import OPTIONAL_MODULE, ensure_java_home
 
-__all__ = ["LEAST_JAVA", "JavaCandidate", "JavaChoice", "choose_java", "java_candidates"]
-
 LEAST_JAVA = 17
 """The oldest major version of Java that Spark 4 runs on."""
 

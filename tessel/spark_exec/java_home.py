@@ -23,8 +23,6 @@ from pathlib import Path
 from tessel.errors import JavaNotFoundError
 from tessel.user_cache import cache_folders, is_private, make_private
 
-__all__ = ["OPTIONAL_MODULE", "ensure_java_home"]
-
 OPTIONAL_MODULE = "jdk.incubator.vector"
 """The module that Spark's launcher asks for and that only MLlib uses."""
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Jobs", "slots_of_session"]
-
 _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 _CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20

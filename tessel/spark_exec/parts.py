@@ -28,19 +28,6 @@ from tessel.spark_exec.wire import (
     wire_rows,
 )
 
-__all__ = [
-    "SentPart",
-    "known_of",
-    "piece_of_part",
-    "place_of_unit",
-    "rows_by_unit",
-    "schema_of_part",
-    "sent_parts",
-    "unit_number",
-    "unit_of_rows",
-    "unit_rows",
-]
-
 _PIECES = (1 << UNIT_SHIFT) - 1
 _MOST_ROW_GROUPS = 4096
 

@@ -15,8 +15,6 @@ from tessel.display.documents import Table
 from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan, SourcePlan, Stage
 
-__all__ = ["Placed", "is_read_here", "most_rows_in_rounds", "placed_stages", "placement_table"]
-
 _MOST_RESULT_ROWS = 1_000_000
 _MOST_FIRST_ROWS = 100_000
 

@@ -29,8 +29,6 @@ from typing import Any
 from tessel.clauses.base import Clause
 from tessel.errors import PlanError, SparkError
 
-__all__ = ["load_plugins", "packed_plugins"]
-
 _lock = threading.Lock()
 
 

@@ -20,8 +20,6 @@ from tessel.options import current
 from tessel.spark_exec.driver import Driver
 from tessel.spark_exec.settings import is_local
 
-__all__ = ["bounded_start", "check_answers", "within_start_timeout"]
-
 Value = TypeVar("Value")
 
 _ADDRESSES = re.compile(r"(?:spark|sc)://([^/;]+)")

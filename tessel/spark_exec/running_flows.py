@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["PARTITION_BYTES", "FlowRunner", "raising_units"]
-
 PARTITION_BYTES = 64 * 1024 * 1024
 """What is computed at a time, or sent to one task, where nothing else says how much."""
 _TASKS_PER_SLOT = 3

@@ -42,17 +42,6 @@ from tessel.spark_exec.versions import pyspark_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "active_session",
-    "ignore_pandas_notice",
-    "is_own_session",
-    "local_session",
-    "log_of_executors",
-    "own_java",
-    "spark_session",
-    "stop_session",
-]
-
 
 @dataclass(slots=True)
 class _OwnSession:

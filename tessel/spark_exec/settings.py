@@ -19,18 +19,6 @@ from tessel.spark_exec.aot import aot_option
 from tessel.spark_exec.java import JavaChoice
 from tessel.spark_exec.versions import pyspark_version
 
-__all__ = [
-    "DAEMON_MODULE",
-    "holds_temporary",
-    "import_folders",
-    "is_local",
-    "is_remote_url",
-    "launch_environment",
-    "session_settings",
-    "slots_of",
-    "spark_home",
-]
-
 DAEMON_MODULE = "tessel.spark_exec.daemon"
 """Module that Spark starts as the parent of its Python workers in our sessions."""
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 from tessel.spark_exec.submission import package_build
 from tessel.spark_exec.tasks import TaskFunction
 
-__all__ = ["shipped"]
-
 
 def shipped(task: TaskFunction) -> TaskFunction:
     """Return a task in the form that is sent; on a worker that cannot run it, it raises.

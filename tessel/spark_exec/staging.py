@@ -26,8 +26,6 @@ from tessel.spark_exec.wire import (
     wire_batch,
 )
 
-__all__ = ["stage_task"]
-
 _STEP = sequence(0, 1)
 """From the place of a unit to that of the next one."""
 

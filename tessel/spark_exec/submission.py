@@ -22,15 +22,6 @@ from tessel.spark_exec.java import choose_java
 from tessel.spark_exec.reaching import check_answers
 from tessel.spark_exec.settings import launch_environment, session_settings, spark_home
 
-__all__ = [
-    "INSTALL_HINT",
-    "check_same_package",
-    "package_archive",
-    "package_build",
-    "package_version",
-    "spark_submit",
-]
-
 INSTALL_HINT = (
     "set PYSPARK_PYTHON to an interpreter that has it, or send it: "
     "spark.sparkContext.addPyFile(str(tessel.spark_exec.package_archive()))"

@@ -21,8 +21,6 @@ from tessel import telemetry
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.wire import EVENT_ROWS, LAST_SEQ, WIRE_SCHEMA, WireRow, wire_batch
 
-__all__ = ["EventsOfTasks", "told_by_task", "without_events"]
-
 _SENT = frozenset(
     {
         "segment.read",

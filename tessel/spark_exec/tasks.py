@@ -49,18 +49,6 @@ from tessel.spark_exec.wire import (
     wire_batch,
 )
 
-__all__ = [
-    "TaskFunction",
-    "count_task",
-    "facts_task",
-    "later_errors_task",
-    "packed_rows",
-    "reduce_task",
-    "route_task",
-    "source_task",
-    "typed_errors",
-]
-
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
 

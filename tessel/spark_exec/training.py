@@ -12,8 +12,6 @@ from tessel.spark_exec.aot import TRAINING_TIMEOUT_SECONDS
 from tessel.spark_exec.doctor import run_shuffle
 from tessel.spark_exec.runtime import spark_session, stop_session
 
-__all__ = ["main"]
-
 _RUNS = 3
 
 

@@ -17,8 +17,6 @@ from tessel.spark_exec.flows import FrameFlow, NarrowFlow, TaskFlow, UnionFlow
 from tessel.spark_exec.parts import unit_rows
 from tessel.spark_exec.wire import WireRow, sequence
 
-__all__ = ["placed_one_after_another", "rows_of_units"]
-
 
 def placed_one_after_another(flows: Sequence[tuple[TaskFlow, Sequence[int]]]) -> UnionFlow:
     """Return the units of several flows as one, numbered anew.

@@ -20,8 +20,6 @@ from tessel.spark_exec.wire import sequence, sequences
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import PIECES, PieceSource, pieces_of
 
-__all__ = ["Integers", "ToldUnit", "UnitColumns", "read_told", "told"]
-
 Integers = NDArray[np.int64]
 
 _BATCH_UNITS = 4096

@@ -41,8 +41,6 @@ from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import SegmentSource
 from tessel.store.objects.open import open_address
 
-__all__ = ["UnitRun", "renumbered", "source_units", "told_units"]
-
 UnitRun = Callable[[], ProcessingUnit]
 """Reads a unit and runs its chains."""
 

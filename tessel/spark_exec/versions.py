@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "arrow_schema",
-    "collected",
-    "inheriting_thread",
-    "partitioned",
-    "pyspark_version",
-    "sent",
-]
-
 _LEAST = (3, 5)
 _SEED = 42
 """What Spark's hash of the keys of an exchange begins with."""

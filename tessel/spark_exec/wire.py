@@ -21,28 +21,6 @@ from tessel.errors import SparkError
 from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import Part, PartFacts, damaged_part, decode, encode
 
-__all__ = [
-    "CARRY_ROWS",
-    "ERROR_ROWS",
-    "EVENT_ROWS",
-    "LAST_SEQ",
-    "MARKER_ROWS",
-    "MAX_BLOB_BYTES",
-    "MOST_UNITS",
-    "UNIT_SHIFT",
-    "WIRE_DDL",
-    "WIRE_SCHEMA",
-    "WITHHELD_ROWS",
-    "ReceivedPart",
-    "WireRow",
-    "read_parts",
-    "received",
-    "sequence",
-    "sequences",
-    "wire_batch",
-    "wire_rows",
-]
-
 WIRE_SCHEMA: pa.Schema = pa.schema(
     [("bucket", pa.int32()), ("seq", pa.int64()), ("rows", pa.int64()), ("blob", pa.binary())]
 )

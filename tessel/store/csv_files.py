@@ -15,8 +15,6 @@ from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.file_kinds import File, UnfitError, unreadable
 
-__all__ = ["TIME_FORMATS", "CsvFile"]
-
 TIME_FORMATS = (
     "%Y/%m/%d %H:%M:%S",
     "%Y/%m/%d %H:%M",

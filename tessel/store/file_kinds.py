@@ -18,19 +18,6 @@ from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.lazy import dataclass
 from tessel.store.frames import check_column_names
 
-__all__ = [
-    "BLOCK_BYTES",
-    "EPOCHS",
-    "ArrowFile",
-    "File",
-    "FileOptions",
-    "JsonLines",
-    "ParquetFile",
-    "UnfitError",
-    "joined",
-    "unreadable",
-]
-
 BLOCK_BYTES = 8 << 20
 """So much text is parsed at a time; types are guessed from the first block."""
 

@@ -37,8 +37,6 @@ from tessel.store.file_kinds import (
 )
 from tessel.telemetry import emit
 
-__all__ = ["ENDINGS", "EPOCHS", "KINDS", "FileOptions", "Files", "require_file"]
-
 T = TypeVar("T")
 
 

@@ -84,6 +84,8 @@ CASES = [
          TIME, ALL, ROW),
     case("limits of limits", Q.resample("1h").agg(m=("v", "median")).tail(9).tail(5).head(2),
          TIME, ALL),
+    case("rows by number", Q.take([7, 3, 3, 0]), ALL),
+    case("rows by number from the end", Q.filter("b").take([-1, 2]), ROW, ALL),
     # groups
     case("merged", Q.groupby("k").agg(**MERGED), ROW, ALL),
     case("merged, unsorted, missing", Q.groupby("s", "k", sort=False, drop_missing=False)
@@ -202,6 +204,7 @@ def test_the_cases_reach_every_structure_clause_and_aggregate() -> None:
         *test_carried.QUERIES.values(),
         *test_joins.CASES.values(),
         *test_whole_clauses.QUERIES,
+        test_whole_clauses.ZONED,
     ]
     reached = {clause.name for clause in clauses}
     reached |= {clause.name for query in others for clause in query.clauses}

@@ -39,11 +39,15 @@ QUERIES = [
     Q.value_counts("s", normalise=True),
     Q.drop("l").describe(),
     Q.cast({"k": "float64", "u": "string"}),
+    Q.select("t", "k", "v").groupby("k").agg("max"),
     Q.groupby("s", sort=False).agg(m=("v", "median"), n="size"),
     Q.rank({"r": "v", "q": "s"}, "max", by="k", pct=True),
     Q.groupby("s").agg(spread="max(v) - min(v)", m="median(v) * 2", n="size"),
     Q.resample("6h", by={"word": "upper(s)"}, empty="zero").agg(spread="max(v) - min(v)"),
 ]
+
+
+ZONED = Q.resample("1D", tz="Asia/Tokyo").agg(n="size", m=("v", "max"))
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,16 @@ def test_one_answer(store: Store, symbol: str, query: QueryBuilder, spark: Spark
     with options(live_bytes=4_000, hash_bucket_bytes=500):
         found = assert_parity(store, symbol, query, SparkExecutor(spark))
     assert isinstance(found, pa.Table)
+
+
+def test_buckets_of_another_time_zone(store: Store, spark: SparkSession) -> None:
+    rows = store.read("a").to_arrow().select(["t", "v"])
+    aware = rows.set_column(0, "t", rows["t"].cast(pa.timestamp("us", "UTC")))
+    with options(segment_rows=7):
+        store.write("zoned", aware, index="t")
+    found = assert_parity(store, "zoned", ZONED, SparkExecutor(spark))
+    assert isinstance(found, pa.Table)
+    assert found["t"].type.tz == "Asia/Tokyo"
 
 
 @pytest.mark.parametrize("keys", [("s",), ("k", "c")], ids=str)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.buckets.base import DAY_NS
 from tessel.errors import PlanError, nearest, shown
@@ -168,7 +168,7 @@ def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> Cale
     return CalendarRule(Months(months, (month + ends) % 12 + 1), count, ends)
 
 
-def new_spelling(rule: str) -> str:
+def new_spelling(rule: Any) -> Any:
     """Return a rule with the units of today, and warn where it has older ones: ``5T``, ``1H``."""
     if not isinstance(rule, str):
         return rule  # whoever parses it refuses it

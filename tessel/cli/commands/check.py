@@ -11,8 +11,6 @@ from tessel.cli.exit_codes import ANSWERS_DIFFER
 from tessel.cli.output import OutputFormat, make_output
 from tessel.errors import InvalidInputError
 
-__all__ = ["check"]
-
 
 @takes_query
 def check(question: Question, output: Form = OutputFormat.TABLE) -> None:

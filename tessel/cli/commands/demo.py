@@ -10,8 +10,6 @@ import typer
 from tessel.cli.arguments import EngineName
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 
-__all__ = ["demo"]
-
 
 class _Engines(enum.StrEnum):
     BOTH = "both"

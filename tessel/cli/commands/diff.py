@@ -9,8 +9,6 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["diff"]
-
 _Before = Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier version.")]
 _After = Annotated[
     str | None, typer.Argument(metavar="AFTER", help="The later one.", show_default="the newest")

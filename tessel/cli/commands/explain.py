@@ -11,8 +11,6 @@ from tessel.cli.arguments import Form, Question, takes_query
 from tessel.cli.output import OutputFormat, make_output
 from tessel.errors import InvalidInputError
 
-__all__ = ["explain"]
-
 
 @takes_query
 def explain(

@@ -17,8 +17,6 @@ from tessel.cli.arguments import Form, StoreUri, settings_of
 from tessel.cli.output import OutputFormat, make_output
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 
-__all__ = ["import_files", "run_name"]
-
 
 def import_files(
     files: Annotated[
@@ -97,7 +95,8 @@ def import_files(
     import tessel as ts
     from tessel.expression.types import parse_type
     from tessel.progress import operation
-    from tessel.store.files import FileOptions, Files
+    from tessel.store.file_kinds import FileOptions
+    from tessel.store.files import Files
 
     formats, epochs = _time_formats(time_format or (), index)
     with _on_disk(files) as paths:
@@ -209,7 +208,7 @@ def _time_formats(
     texts: Sequence[str], index: str | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the forms of text among time formats, and the columns that count since 1970."""
-    from tessel.store.files import EPOCHS
+    from tessel.store.file_kinds import EPOCHS
 
     forms: list[str] = []
     epochs: dict[str, str] = {}

@@ -10,8 +10,6 @@ import typer
 from tessel.cli.arguments import Question, takes_query
 from tessel.errors import InvalidInputError
 
-__all__ = ["plot"]
-
 _ENDINGS = (".html", ".json", ".png", ".svg", ".pdf")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tessel.cli.arguments import Form, Question, takes_query
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["query"]
-
 
 @takes_query
 def query(question: Question, output: Form = OutputFormat.TABLE) -> None:

@@ -9,8 +9,6 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["revert"]
-
 _To = Annotated[str, typer.Argument(metavar="VERSION", help="The version to go back to.")]
 _Message = Annotated[str, typer.Option("--message", "-m", help="Why.")]
 

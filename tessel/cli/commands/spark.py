@@ -12,8 +12,6 @@ from tessel.cli.output import OutputFormat, make_output
 if TYPE_CHECKING:
     from tessel.spark_exec import Diagnosis
 
-__all__ = ["group"]
-
 group = typer.Typer(
     name="spark", no_args_is_help=True, help="Look at the Spark that queries would run on."
 )

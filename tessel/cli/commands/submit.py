@@ -14,8 +14,6 @@ from tessel.cli.output import OutputFormat, make_output
 from tessel.cli.query_options import takes_options
 from tessel.errors import InvalidInputError, SparkError, TesselError
 
-__all__ = ["submit"]
-
 _PROGRAM = "from tessel.cli import main\n\nmain()\n"
 
 

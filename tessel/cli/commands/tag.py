@@ -9,8 +9,6 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["group"]
-
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
 _At = Annotated[
     str | None,

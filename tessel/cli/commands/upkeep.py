@@ -12,8 +12,6 @@ from tessel.cli.arguments import Form, StoreUri, Symbol, open_existing
 from tessel.cli.exit_codes import STORE_DAMAGED
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["compact", "expire", "fsck", "gc"]
-
 
 def fsck(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """Read and verify everything that the kept versions of a store refer to; change nothing.

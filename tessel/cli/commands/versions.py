@@ -10,8 +10,6 @@ import typer
 from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["log", "ls", "show", "version", "versions"]
-
 
 def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """List what every commit did to which symbol, newest first."""

@@ -24,8 +24,6 @@ from tessel.store.operations.finalize import Mode
 from tessel.store.operations.write_ids import StreamBatch, WriteId, check_write_id
 from tessel.store.repository import Repository
 
-__all__ = ["ReadOptions", "StorePlace", "StreamOptions", "WriteOptions"]
-
 _SECRET = re.compile(
     r"secret|passw|token|credential|access.?key|account.?key|private.?key|\bsas\b|signature"
 )

@@ -41,8 +41,6 @@ from tessel.store.objects.open import address_of
 from tessel.store.pinned import PinnedViews
 from tessel.store.repository import Repository
 
-__all__ = ["Pin", "made_reader", "narrow_flow", "needs_no_exchange", "pinned"]
-
 _LEAST_TASK_BYTES, _MOST_TASK_BYTES = 4 << 20, 64 << 20
 _USUAL_TASKS = 200
 """So many tasks are made while that leaves each between the two: a reader is not told the slots."""

@@ -20,8 +20,6 @@ from tessel.spark_exec.source.reader import Pin, made_reader, pinned
 from tessel.spark_exec.source.writer import SymbolWriter, made_writer
 from tessel.spark_exec.versions import pyspark_version
 
-__all__ = ["TesselSource"]
-
 
 class TesselSource(DataSource):
     """Symbols as DataFrames, and DataFrames as symbols: ``format("tessel")`` of Spark.

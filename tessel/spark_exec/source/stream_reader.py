@@ -38,8 +38,6 @@ from tessel.spark_exec.source.reader import Pin, made_reader, needs_no_exchange
 from tessel.store.added_rows import Edit, Run, added_rows
 from tessel.store.repository import Repository
 
-__all__ = ["Offset", "SymbolStreamReader", "made_stream_reader"]
-
 
 @dataclass(frozen=True)
 class Offset:

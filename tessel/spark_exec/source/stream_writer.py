@@ -13,8 +13,6 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from tessel.spark_exec.source.writer import StagingWriter, came_back
 from tessel.store.operations.write_ids import StreamBatch
 
-__all__ = ["StreamWriter"]
-
 
 class StreamWriter(StagingWriter, DataSourceStreamArrowWriter):
     """Writes the batches of a stream, each once."""

@@ -41,8 +41,6 @@ from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.spark_exec.versions import arrow_schema
 
-__all__ = ["as_declared", "spark_schema", "stored_schema", "wire_schema"]
-
 _TIME_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], type[spark.DataType]], ...] = (
     (pat.is_null, spark.NullType),

@@ -16,8 +16,6 @@ from tessel.store.repository import Repository
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register_views"]
-
 
 def register_views(
     session: SparkSession, repository: Repository, symbols: Iterable[str], version: int

@@ -48,8 +48,6 @@ from tessel.store.operations.write_ids import WriteId
 from tessel.store.repository import Repository
 from tessel.store.segment.types import is_index_type
 
-__all__ = ["Staged", "StagingWriter", "SymbolWriter", "came_back", "made_writer"]
-
 _QUERY_ID = "sql.streaming.queryId"
 _MOST_GATHERED_BYTES = 16 << 20
 

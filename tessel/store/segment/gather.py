@@ -24,8 +24,6 @@ from tessel.store.encodings.values import Integers, native_dtype
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherStack, GatherTable
 from tessel.store.segment.pages import SegmentPages
 
-__all__ = ["SegmentRows", "gather_columns", "row_counts"]
-
 _ROWS_AT_ONCE: Final = 1 << 16
 """So that what is in between takes no more memory than a few pages."""
 

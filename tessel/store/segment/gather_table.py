@@ -21,18 +21,6 @@ from tessel.store.encodings.inner import IS_ADDRESSABLE
 from tessel.store.encodings.values import Integers
 from tessel.store.segment.file import SegmentFile
 
-__all__ = [
-    "HAS_INNER",
-    "NOT_SCALED",
-    "NUMBERS",
-    "PLAIN",
-    "GatherFact",
-    "GatherStack",
-    "GatherTable",
-    "gather_facts",
-    "gather_table",
-]
-
 NOT_SCALED: Final = -1
 """Stands for the exponent of values that are not scaled."""
 
