@@ -16,7 +16,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
-from tessel.errors import InvalidInputError, PlanError
+from tessel.errors import InvalidInputError, PlanError, TesselError
 from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
+    from tessel.display.documents import Document
     from tessel.pipeline.explain import Explanation
     from tessel.pipeline.profile import Profile
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
@@ -59,6 +60,10 @@ __all__ = [
 
 
 T = TypeVar("T")
+
+
+_SHOWN_SYMBOLS = 20
+"""So many symbols of a store are listed in a notebook."""
 
 
 @checks_arguments
@@ -152,6 +157,17 @@ class Store(WritesResults):
         plural = "symbol" if count == 1 else "symbols"
         at = "" if self.branch == MAIN else f", branch {self.branch!r}"
         return f"<Store {self.uri!r}{at}: version {self.version}, {count} {plural}>"
+
+    def _repr_html_(self) -> str:
+        from tessel.display.documents import Table
+        from tessel.display.html import render_html
+
+        names = self.symbols()
+        views = [self.view(name) for name in names[:_SHOWN_SYMBOLS]]
+        rows = tuple((v.name, v.row_count, len(v.schema.names), v.schema.index) for v in views)
+        more = len(names) - len(rows)
+        notes = (f"{more:,} more: symbols()",) if more else ()
+        return render_html(Table(repr(self), ("symbol", "rows", "columns", "index"), rows, notes))
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("store")
@@ -395,10 +411,25 @@ class LazyTable(Verbs):
         """What runs, in order."""
         return self.query.clauses
 
-    def __repr__(self) -> str:
-        lines = "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
+    @property
+    def _title(self) -> str:
         at = "" if self.as_of is None else f", as_of={self.as_of!r}"
-        return f"<LazyTable {self.symbol!r}{at}>{lines}"
+        return f"<LazyTable {self.symbol!r}{at}>"
+
+    def _document(self) -> Document:
+        """Return what a notebook shows: the clauses, and the columns of the result."""
+        from tessel.display.documents import Document, Table
+
+        try:
+            schema = self.schema()
+        except TesselError as error:  # a notebook shows what there is
+            return Document("", (*super()._document().parts, str(error)))
+        columns = tuple(
+            (name, str(kind), "index" if name == schema.index else "")
+            for name, kind in zip(schema.names, schema.arrow.types, strict=True)
+        )
+        table = Table("", ("column", "type", ""), columns, ("not run yet: collect() runs it",))
+        return Document("", (*super()._document().parts, table))
 
     def __len__(self) -> int:
         raise self._not_run("count() counts its rows, and collect() gives them")

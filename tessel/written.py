@@ -16,11 +16,11 @@ from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Plan
 from tessel.progress import operation
-from tessel.store.operations.incoming import Evolve
 from tessel.store.repository import Repository
 
 if TYPE_CHECKING:
     from tessel.store.operations.finalize import Mode
+    from tessel.store.operations.incoming import Evolve
 
 __all__ = ["WritesResults"]
 

@@ -22,8 +22,6 @@ from tessel.errors import AggregateError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["AggregateColumns"]
-
 
 @register
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ PLAN_FORMAT = 1
 
 
 @checks_arguments
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class QueryBuilder(Verbs):
     """A query: an immutable list of clauses, not bound to a symbol or store.
 
@@ -151,10 +151,6 @@ class QueryBuilder(Verbs):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (QueryBuilder.from_json, (json.dumps(self.to_json()),))
-
-    def __repr__(self) -> str:
-        lines = "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
-        return f"QueryBuilder(){lines}"
 
 
 def _decoded(text: str) -> Any:

@@ -14,8 +14,6 @@ from tessel.expression.schema import TableSchema
 from tessel.expression.types import check_zone
 from tessel.lazy import dataclass
 
-__all__ = ["InZone"]
-
 
 @register
 @dataclass(frozen=True)

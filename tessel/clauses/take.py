@@ -18,8 +18,6 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
-__all__ = ["Take"]
-
 
 @register
 @dataclass(frozen=True)

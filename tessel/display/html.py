@@ -17,7 +17,8 @@ _STYLE = (
     ".tessel{font:13px/1.45 system-ui,sans-serif}"
     ".tessel table{border-collapse:collapse;margin:.4em 0}"
     ".tessel th,.tessel td{border:1px solid #8884;padding:.15em .6em;text-align:left;"
-    "white-space:pre-wrap;vertical-align:top}"
+    "white-space:pre;vertical-align:top}"
+    ".tessel td.long{white-space:pre-wrap;min-width:20em}"
     ".tessel th small{font-weight:normal;opacity:.7}"
     ".tessel .number{text-align:right;font-variant-numeric:tabular-nums}"
     ".tessel .missing{opacity:.5;font-style:italic}"
@@ -92,15 +93,18 @@ def _(part: Table, level: int) -> Iterator[str]:
         yield "<tr>"
         for value, number in zip(row, numeric, strict=True):
             missing = value is None
-            yield f"<td{_kind(number, missing)}>{escape(cell_text(value))}</td>"
+            text = cell_text(value)
+            long = text_width(text) > _LONGEST_LABEL
+            yield f"<td{_kind(number, missing, long)}>{escape(text)}</td>"
         yield "</tr>"
     yield "</tbody></table>"
     for note in part.notes:
         yield f'<p class="note">{escape(note)}</p>'
 
 
-def _kind(number: bool, missing: bool = False) -> str:
-    names = [*(["number"] if number else []), *(["missing"] if missing else [])]
+def _kind(number: bool, missing: bool = False, long: bool = False) -> str:
+    kinds = {"number": number, "missing": missing, "long": long}
+    names = [name for name, holds in kinds.items() if holds]
     return f' class="{" ".join(names)}"' if names else ""
 
 

@@ -14,6 +14,8 @@ from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
 
 _SHOWN_ITEMS = 8
+_SHOWN_COLUMNS = 40
+"""Of a table of more columns the middle ones are left out; text also keeps to its width."""
 _FRACTION = re.compile(r"(?P<moment>[^.]*)[.](?P<fraction>\d+)(?P<zone>.*)")
 
 
@@ -37,7 +39,12 @@ def preview(table: pa.Table, max_rows: int = 10, *, index: str | None = None) ->
     """
     if max_rows < 1:
         raise InvalidInputError(f"a preview shows at least 1 row, not {max_rows}")
-    count = table.num_rows
+    table = _index_first(table, index)
+    count, width = table.num_rows, table.num_columns
+    wide = width > _SHOWN_COLUMNS
+    if wide:
+        half = _SHOWN_COLUMNS // 2
+        table = table.select([*range(half), *range(width - half, width)])
     long = count > max_rows
     front = (max_rows + 1) // 2 if long else count
     shown = [table.slice(0, front)]
@@ -50,13 +57,25 @@ def preview(table: pa.Table, max_rows: int = 10, *, index: str | None = None) ->
         f"{field.name}\n{_type_text(field.type)}{' (index)' if field.name == index else ''}"
         for field in table.schema
     ]
-    left_out = count - max_rows
+    left_out = [_counted(count - max_rows, "row")] if long and columns else []
+    if wide:
+        headings.insert(half, ELLIPSIS)
+        columns.insert(half, [ELLIPSIS] * len(columns[0]))
+        left_out.append(_counted(width - _SHOWN_COLUMNS, "column"))
     return Table(
-        f"{_counted(count, 'row')} × {_counted(table.num_columns, 'column')}",
+        f"{_counted(count, 'row')} × {_counted(width, 'column')}",
         tuple(headings),
         tuple(zip(*columns, strict=True)),
-        (f"{_counted(left_out, 'row')} not shown",) if long and columns else (),
+        (f"{' and '.join(left_out)} not shown",) if left_out else (),
     )
+
+
+def _index_first(table: pa.Table, index: str | None) -> pa.Table:
+    names = table.column_names
+    if index is None or names.count(index) != 1:
+        return table
+    at = names.index(index)
+    return table.select([at, *(each for each in range(len(names)) if each != at)])
 
 
 def _counted(count: int, what: str) -> str:

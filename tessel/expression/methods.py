@@ -148,6 +148,11 @@ class ExpressionMethods:
 
         It stands last: ``with_columns((col("price") * 2).alias("twice"))``, as in ``agg`` and
         ``groupby``.
+
+        Examples
+        --------
+        >>> trades.with_columns((ts.col("qty") * 2).alias("twice")).collect()["twice"].to_pylist()
+        [2, 4, 6, 8]
         """
         from tessel.expression.named import ComputedColumn
 
@@ -382,15 +387,33 @@ class ExpressionMethods:
         return make("clip_high", clipped, high) if high is not None else clipped
 
     def abs(self) -> Expression:
-        """Return the distance from zero: ``abs(x)``."""
+        """Return the distance from zero: ``abs(x)``.
+
+        Examples
+        --------
+        >>> trades.apply("x", (ts.col("qty") - 3).abs()).collect()["x"].to_pylist()
+        [2, 1, 0, 1]
+        """
         return make("abs", self)
 
     def round(self, digits: int = 0) -> Expression:
-        """Return the nearest number with so many digits after the point: ``round(x, digits)``."""
+        """Return the nearest number with so many digits after the point: ``round(x, digits)``.
+
+        Examples
+        --------
+        >>> trades.apply("x", (ts.col("price") / 3).round(1)).collect()["x"].to_pylist()
+        [3.3, 6.7, None, 7.0]
+        """
         return make("round", self, digits)
 
     def ceil(self) -> Expression:
-        """Return the least whole number that is not below the value."""
+        """Return the least whole number that is not below the value.
+
+        Examples
+        --------
+        >>> trades.apply("x", (ts.col("price") / 3).ceil()).collect()["x"].to_pylist()
+        [4.0, 7.0, None, 7.0]
+        """
         return make("ceil", self)
 
     def log(self) -> Expression:

@@ -13,8 +13,6 @@ from tessel.errors import PlanError, PlanFormatError
 from tessel.expression.node import Expression
 from tessel.lazy import dataclass
 
-__all__ = ["ComputedColumn", "expression_form", "expression_from_form", "shown_expression"]
-
 _SHOWN_CHARACTERS = 200
 _MOST_EXPRESSION_TEXT = 10_000
 """Characters up to which a plan holds an expression as text; one that shares much is written as

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.cached import cached
 from tessel.display.documents import Document, Table
 from tessel.display.shown import Shown
@@ -28,8 +29,6 @@ from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan
 from tessel.progress import Recording
 from tessel.telemetry import Event
-
-__all__ = ["Profile", "clause_events"]
 
 _NS_PER_MS, _NS_PER_US = 1_000_000, 1_000
 _KERNEL = "kernel on stored columns"
@@ -133,7 +132,7 @@ class Profile(Shown):
         names = ("clause", "form", "units", "rows_in", "rows_out", "bytes", "busy_ns")
         types = [pa.string(), pa.string(), *[pa.int64()] * 5]
         columns = zip(*rows, strict=True) if rows else [()] * len(names)
-        made = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        made = [arrow_array(column, kind) for column, kind in zip(columns, types, strict=True)]
         return pa.table(made, names=list(names))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:

@@ -28,8 +28,6 @@ from tessel.pipeline.plan import Plan, SourcePlan, Stage
 from tessel.pipeline.profile import Profile, clause_events, tracked
 from tessel.telemetry import Event
 
-__all__ = ["page_of"]
-
 _MOST_SPANS = 3_000
 _SHOWN_FACTS = ("rows", "rows_in", "rows_out", "bytes", "file_bytes", "requests", "unit", "object")
 _KINDS = {

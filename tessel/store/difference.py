@@ -13,6 +13,10 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.versions import Commit
 from tessel.store.view import ManifestSource, SymbolView
 
+_FACTS = (
+    *("change", "rows_before", "rows_after", "segments_removed", "segments_added", "columns"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentRows:
@@ -81,6 +85,21 @@ class SymbolDifference:
     segments_removed: tuple[SegmentRows, ...]
     segments_added: tuple[SegmentRows, ...]
 
+    def facts(self) -> dict[str, str | int | None]:
+        """Return the difference in a line: counts, and what became of columns."""
+        columns = [f"+{name}" for name in self.columns_added]
+        columns += [f"-{name}" for name in self.columns_removed]
+        columns += [f"{old} → {new}" for old, new in self.columns_renamed]
+        columns += [f"{name}: {old} → {new}" for name, old, new in self.columns_retyped]
+        return {
+            "change": "recreated" if self.recreated else "changed",
+            "rows_before": self.rows_before,
+            "rows_after": self.rows_after,
+            "segments_removed": len(self.segments_removed),
+            "segments_added": len(self.segments_added),
+            "columns": ", ".join(columns) or None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -104,6 +123,25 @@ class Difference:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
+
+    @property
+    def rows(self) -> list[dict[str, str | int | None]]:
+        """A row for each symbol, by name: how it differs; all rows have the same names."""
+        found: dict[str, dict[str, str | int | None]]
+        found = {name: {"change": "added"} for name in self.added}
+        found |= {name: {"change": "removed"} for name in self.removed}
+        found |= {each.symbol: each.facts() for each in self.changed}
+        return [
+            {"symbol": name, **dict.fromkeys(_FACTS, None), **found[name]} for name in sorted(found)
+        ]
+
+    def _repr_html_(self) -> str:
+        from tessel.display.documents import Table
+        from tessel.display.html import render_html
+
+        title = f"version {self.before} → {self.after}"
+        rows = tuple(tuple(row.values()) for row in self.rows)
+        return render_html(Table(title, ("symbol", *_FACTS), rows))
 
 
 def difference(store: ManifestSource, before: Commit, after: Commit) -> Difference:

@@ -91,6 +91,19 @@ open; None for the newest version of that branch."""
 
 
 @checks_arguments
+class VersionLog(list[Version]):
+    """Versions, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from tessel.display.documents import Table
+        from tessel.display.html import render_html
+
+        columns = ("number", "timestamp", "symbol", "change", "rows", "message")
+        moment = "{0.timestamp:%Y-%m-%d %H:%M:%S}Z".format
+        rows = tuple((e.number, moment(e), e.symbol, e.change, e.rows, e.message) for e in self)
+        return render_html(Table("", columns, rows))
+
+
 class Timeline:
     """A store as a sequence of versions."""
 
@@ -168,7 +181,7 @@ class Timeline:
         found = list(itertools.islice(self._logged(start, symbol), limit))
         if symbol is not None and not found:
             raise SymbolNotFoundError.for_name(symbol, start.snapshot.near(symbol))
-        return [version for group in found for version in group]
+        return VersionLog(version for group in found for version in group)
 
     def _logged(self, start: Commit, symbol: str | None) -> Iterator[list[Version]]:
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeGuard
 
-import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import numpy_array
 from tessel.cached import cached, copied
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.units.pieces import load_piece, place_of
@@ -196,7 +196,7 @@ class BoundUnit(ProcessingUnit):
         if narrowed is None:
             return super().filter(rows)
         self._require_rows("the mask of a filter", len(rows))
-        keep = np.asarray(truths(rows))
+        keep = numpy_array(truths(rows))
         found: list[Batch] = []
         at = 0
         for batch, left in zip(self.batches, narrowed, strict=True):

@@ -22,6 +22,9 @@ from tessel.errors import NameNotFoundError, UnknownVerbError
 
 __all__ = ["Verbs"]
 
+if TYPE_CHECKING:
+    from tessel.display.documents import Document
+
 
 class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
     """The verbs of a query, shared by :class:`QueryBuilder` and lazy tables.
@@ -30,6 +33,30 @@ class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
     """
 
     _kind = "builder"
+
+    @property
+    def _title(self) -> str:
+        return "QueryBuilder()"
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """What runs, in order."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._title + "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
+
+    def _repr_html_(self) -> str:
+        from tessel.display.html import render_html
+
+        return render_html(self._document())
+
+    def _document(self) -> Document:
+        """Return what a notebook shows: the clauses."""
+        from tessel.display.documents import Document, Tree
+
+        lines = tuple(Tree(clause.describe()) for clause in self.clauses)
+        return Document("", (Tree(self._title, (), lines),))
 
     def __dir__(self) -> list[str]:
         public = {name for name in clause_names() if not find_clause(name).internal}

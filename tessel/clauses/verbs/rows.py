@@ -114,6 +114,11 @@ class RowVerbs(Query):
 
         Positions count from 0, negative ones from the end. The rows between the least and the
         greatest are all that is read.
+
+        Examples
+        --------
+        >>> trades.take([3, 0]).collect()["qty"].to_pylist()
+        [4, 1]
         """
         from tessel.clauses.positional import RowRange
         from tessel.clauses.take import Take

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,9 +25,6 @@ def diff(
     import pyarrow as pa
 
     found = open_existing(store).diff(version_of(before), version_of(after))
-    rows = [{"symbol": name, "change": "added"} for name in found.added]
-    rows += [{"symbol": name, "change": "removed"} for name in found.removed]
-    rows += [_changed(symbol) for symbol in found.changed]
     schema = pa.schema(
         [
             ("symbol", pa.string()),
@@ -39,21 +36,4 @@ def diff(
             ("columns", pa.string()),
         ]
     )
-    rows.sort(key=lambda row: row["symbol"])
-    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
-
-
-def _changed(symbol: Any) -> dict[str, Any]:
-    columns = [f"+{name}" for name in symbol.columns_added]
-    columns += [f"-{name}" for name in symbol.columns_removed]
-    columns += [f"{old} → {new}" for old, new in symbol.columns_renamed]
-    columns += [f"{name}: {old} → {new}" for name, old, new in symbol.columns_retyped]
-    return {
-        "symbol": symbol.symbol,
-        "change": "recreated" if symbol.recreated else "changed",
-        "rows_before": symbol.rows_before,
-        "rows_after": symbol.rows_after,
-        "segments_removed": len(symbol.segments_removed),
-        "segments_added": len(symbol.segments_added),
-        "columns": ", ".join(columns) or None,
-    }
+    make_output(output).table(pa.Table.from_pylist(found.rows, schema=schema))
