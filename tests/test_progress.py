@@ -187,6 +187,10 @@ def test_files_tell_how_much_of_them_was_read(tmp_path: Path) -> None:
 # --- bars ---------------------------------------------------------------------------------------
 
 
+# A width in the environment counts for more than that of the terminal.
+_ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+
+
 def _on_terminal(program: str, columns: int = 100, **environment: str) -> tuple[str, str]:
     """Return what a program shows on a terminal of so many columns, and what it prints."""
     ours, theirs = pty.openpty()
@@ -196,7 +200,7 @@ def _on_terminal(program: str, columns: int = 100, **environment: str) -> tuple[
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
+        env={**_ENVIRONMENT, "TERM": "xterm-256color", **environment},
     )
     os.close(theirs)
     shown = b""

@@ -16,7 +16,7 @@ if importlib.util.find_spec("playwright") is None:
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright leaves a running event loop to whoever comes next
 def chromium() -> Iterator[Any]:
     """A browser: the one that the variable CHROMIUM names, one of the system, or Playwright's."""
     from playwright.sync_api import sync_playwright
