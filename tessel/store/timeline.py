@@ -90,7 +90,6 @@ AsOf = int | str | datetime | None
 open; None for the newest version of that branch."""
 
 
-@checks_arguments
 class VersionLog(list[Version]):
     """Versions, which a notebook shows as a table."""
 
@@ -104,6 +103,7 @@ class VersionLog(list[Version]):
         return render_html(Table("", columns, rows))
 
 
+@checks_arguments
 class Timeline:
     """A store as a sequence of versions."""
 

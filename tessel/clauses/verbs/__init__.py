@@ -19,6 +19,7 @@ from tessel.clauses.verbs.grouping import GroupingVerbs
 from tessel.clauses.verbs.ordered import OrderedVerbs
 from tessel.clauses.verbs.rows import RowVerbs
 from tessel.errors import NameNotFoundError, UnknownVerbError
+from tessel.errors.arguments import checks_arguments
 
 __all__ = ["Verbs"]
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tessel.display.documents import Document
 
 
+@checks_arguments
 class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
     """The verbs of a query, shared by :class:`QueryBuilder` and lazy tables.
 
