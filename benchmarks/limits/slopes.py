@@ -192,7 +192,8 @@ def calls_slope(case: Case) -> float:
     Least squares fit a line to the logarithms of what each of four doublings adds. The difference
     of two sizes holds no constant cost, so a constant neither hides growth nor looks like it.
     """
-    case.make(case.few)()  # imports, and what is made once a process
+    for once in (1, 17):  # imports, and what is made once a process, also for a larger size
+        case.make(case.few * once)()
     counts = [calls(case.make(case.few * times)) for times in (1, 2, 4, 8, 16)]
     return fitted_slope([max(1, after - before) for before, after in itertools.pairwise(counts)])
 
