@@ -27,7 +27,7 @@ from tessel.forking import ChildSafeLock
 
 __all__ = [
     *["Event", "EventSums", "Subscriber"],
-    *["emit", "emit_at", "follow", "is_followed", "span", "subscribe"],
+    *["emit", "emit_at", "follow", "has_subscribers", "is_followed", "span", "subscribe"],
 ]
 
 _logger = logging.getLogger("tessel")
@@ -105,6 +105,11 @@ def follow(subscriber: Subscriber) -> Iterator[None]:
 def is_followed() -> bool:
     """Return whether anybody subscribes: what is told of an event may cost something to find."""
     return bool(_subscribers or _followers.get())
+
+
+def has_subscribers() -> bool:
+    """Return whether anybody subscribes to the whole process, whatever runs are followed."""
+    return bool(_subscribers)
 
 
 def _remove(subscriber: Subscriber) -> None:
