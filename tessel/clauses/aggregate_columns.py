@@ -11,13 +11,12 @@ from typing import ClassVar
 
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, ShortClause, Structure
 from tessel.clauses.computed import key_names
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import NamedAggregate
-from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -25,7 +24,7 @@ from tessel.lazy import dataclass
 
 @register
 @dataclass(frozen=True)
-class AggregateColumns(Clause):
+class AggregateColumns(ShortClause):
     """An aggregate of each column that is no key and that it can be computed of, by its name.
 
     Attributes
@@ -83,15 +82,3 @@ class AggregateColumns(Clause):
             )
         clause = dataclasses.replace(self.grouping, aggregates=tuple(found))
         return (Partition(keys, self.drop_missing), clause) if grouped else (clause,)
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return keys, or labels, and a column for each that is aggregated."""
-        for clause in self.lower(input_schema):
-            input_schema = clause.output_schema(input_schema)
-        return input_schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Aggregate everything."""
-        for clause in self.lower(unit.schema):
-            unit = clause.process(unit)
-        return unit
