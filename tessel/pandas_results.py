@@ -18,7 +18,7 @@ import pyarrow.types as pat
 
 from tessel.clauses.base import BUCKETED, Clause, IndexEffect, Structure
 from tessel.clauses.sort import OrderedClause
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
 from tessel.store.pandas_shape import PandasShape
 
@@ -218,7 +218,18 @@ def _columns(table: pa.Table, document: Any, shape: PandasShape) -> pandas.DataF
         columns = [{**each, "name": each["field_name"]} for each in document["columns"]]
         plain = {**document, "index_columns": [], "column_indexes": [], "columns": columns}
         metadata = {b"pandas": json.dumps(plain)}
-    frame: pandas.DataFrame = table.replace_schema_metadata(metadata).to_pandas()
+    try:
+        frame: pandas.DataFrame = table.replace_schema_metadata(metadata).to_pandas()
+    except pa.ArrowInvalid as error:
+        for field in table.schema:
+            if "time64[ns]" in str(field.type):  # also within lists and structs
+                raise UnsupportedTypeError(
+                    f"column {field.name!r} has times of day with nanoseconds, which pandas lacks",
+                    hint=f'take .cast({{"{field.name}": "int64"}}) or "string" for times as they '
+                    "are; to_arrow() and to_polars() keep them",
+                    column=field.name,
+                ) from error
+        raise
     for name, dtype in shape.dtypes.items():
         if dtype == "object" and frame[name].dtype != object:
             frame[name] = _objects(table.column(name), frame[name])

@@ -481,3 +481,15 @@ def test_any_frame_comes_back(written: Any) -> None:
     if isinstance(written.index, pd.RangeIndex):
         pd.testing.assert_index_equal(found.index, written.index, exact=True)
     same(found, written)
+
+
+@pytest.mark.parametrize("kind", [pa.time64("ns"), pa.list_(pa.time64("ns"))])
+def test_times_of_day_that_pandas_cannot_hold_are_refused_by_name(
+    store: ts.Store, kind: pa.DataType
+) -> None:
+    value = 67_045_832_940_437
+    store.write("x", {"t": pa.array([[value] if pa.types.is_list(kind) else value], kind)})
+    with pytest.raises(UnsupportedTypeError, match="column 't' has times of day with nanoseconds"):
+        store.read("x").to_pandas()
+    store.write("x", {"t": pa.array([value // 1000 * 1000], pa.time64("ns"))})
+    assert store.read("x").to_pandas()["t"].iloc[0] == dt.time(18, 37, 25, 832_940)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import tessel as ts
-from tessel.errors import InvalidInputError
+from tessel.errors import ArgumentCountError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store import events
 from tests.public_calls import (
@@ -154,8 +154,17 @@ def test_the_first_argument_that_does_not_fit_is_named(
 def test_a_fault_that_is_not_of_the_arguments_stays_what_it_is() -> None:
     with pytest.raises(AttributeError, match="a"):
         taking("a", 1, rows=(1, 2), mode="b", types={"x": 1.5}, other=True)
-    with pytest.raises(TypeError, match="missing 1 required"):
+
+
+def test_a_call_with_a_wrong_number_of_arguments_is_told_how_it_is_written() -> None:
+    with pytest.raises(ArgumentCountError, match="missing a required argument") as caught:
         taking()  # type: ignore[call-arg]
+    assert isinstance(caught.value, TypeError)
+    with pytest.raises(
+        ArgumentCountError, match="multiple values for argument 'columns'"
+    ) as caught:
+        ts.QueryBuilder().shift(1, columns=["a"])  # type: ignore[misc, call-overload, arg-type]
+    assert caught.value.hint == "the call is shift(columns, n=1, *, by=(), fill=None)"
 
 
 def test_fields_of_a_dataclass_count_as_arguments_of_its_methods() -> None:

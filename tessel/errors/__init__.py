@@ -20,6 +20,7 @@ the same words.
     │   └── StoreNotFoundError (FileNotFoundError) store-not-found
     ├── InvalidInputError (ValueError)             invalid-input
     │   ├── UnknownArgumentError (TypeError)       argument-unknown
+    │   ├── ArgumentCountError (TypeError)         argument-count
     │   ├── OptionError                            option-invalid
     │   ├── LimitError                             limit-exceeded
     │   ├── UnicodeTextError (UnicodeError)        text-not-unicode

@@ -26,7 +26,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from tessel.errors.execution import ExecutionError
-from tessel.errors.invalid_input import InvalidInputError, UnknownArgumentError
+from tessel.errors.invalid_input import (
+    ArgumentCountError,
+    InvalidInputError,
+    UnknownArgumentError,
+)
 from tessel.errors.root import TesselError
 
 __all__ = ["check_nesting", "checks_arguments", "names_ours"]
@@ -121,13 +125,15 @@ def _explain(
     signature = inspect.signature(function)
     try:
         given = signature.bind(*positional, **named).arguments
-    except TypeError:
-        kinds = {each.kind for each in signature.parameters.values()}
-        if inspect.Parameter.VAR_KEYWORD not in kinds:
-            known = [each for each in signature.parameters if each != "self"]
-            for unknown in (each for each in named if each not in signature.parameters):
-                raise UnknownArgumentError.for_name(name, unknown, known) from error
-        return  # a wrong number of arguments: Python's own error says so
+    except TypeError as unfit:
+        known = [each for each in signature.parameters.values() if each.name != "self"]
+        if all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in known):
+            names = [each.name for each in known]
+            for unknown in (each for each in named if each not in names):
+                raise UnknownArgumentError.for_name(name, unknown, names) from error
+        plain = [each.replace(annotation=inspect.Parameter.empty) for each in known]
+        call = f"{name}{inspect.Signature(plain)}"
+        raise ArgumentCountError.for_call(name, unfit, call) from error
     if isinstance(error, RecursionError):
         raise InvalidInputError.too_deep(name) from error
     scope = _Scope(sys.modules[function.__module__])

@@ -11,6 +11,7 @@ from tessel.errors.root import TesselError
 
 __all__ = [
     "AggregateError",
+    "ArgumentCountError",
     "DuplicateColumnError",
     "ExpressionDepthError",
     "ExpressionError",
@@ -168,6 +169,15 @@ class UnknownArgumentError(InvalidInputError, TypeError, kind="argument-unknown"
             argument=name,
             **suggestion(name, existing, "arguments"),
         )
+
+
+class ArgumentCountError(InvalidInputError, TypeError, kind="argument-count"):
+    """A call with too few arguments, too many, or one of them given twice."""
+
+    @classmethod
+    def for_call(cls, function: str, why: TypeError, call: str) -> Self:
+        """Make the error for what Python says of a call; ``call`` is how it is written."""
+        return cls(f"{function}: {why}", hint=f"the call is {call}", function=function)
 
 
 class OptionError(InvalidInputError, kind="option-invalid"):
