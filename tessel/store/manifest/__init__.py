@@ -11,7 +11,6 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "builder": "build_manifest",
         "manifest": "Manifest",
         "piece": "SegmentSource",
         "table": "Extent SegmentTable",

@@ -5,15 +5,13 @@ from __future__ import annotations
 from tessel.store.manifest.packing import (
     Changes,
     ManifestConfiguration,
-    ManifestMembers,
     ManifestRule,
     ManifestSet,
-    MembershipTable,
     PackingPlan,
     Run,
     SymbolContent,
-    SymbolMembership,
 )
+from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 
 MIB = 1 << 20
 RATE = 24

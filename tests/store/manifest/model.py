@@ -17,15 +17,13 @@ from typing import TypeVar
 from tessel.store.manifest.packing import (
     FoldPlan,
     ManifestConfiguration,
-    ManifestMembers,
     ManifestSet,
-    MembershipTable,
     PackingPlan,
     Run,
     SymbolContent,
-    SymbolMembership,
     plan_tails,
 )
+from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 
 Tokens = tuple[int, ...]
 Key = TypeVar("Key")

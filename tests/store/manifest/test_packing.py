@@ -10,7 +10,6 @@ from tessel.store.manifest.packing import (
     ManifestConfiguration,
     ManifestRule,
     ManifestSet,
-    MembershipTable,
     Part,
     Placement,
     Run,
@@ -19,6 +18,7 @@ from tessel.store.manifest.packing import (
 )
 from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.examples import MIB, content, layout, new, sets, stored
+from tests.store.manifest.memberships import MembershipTable
 from tests.store.manifest.model import SliceEndsOf
 
 # --- reuse ----------------------------------------------------------------------------------------

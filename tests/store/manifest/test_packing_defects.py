@@ -13,7 +13,6 @@ from tessel.store.manifest.packing import (
     ManifestConfiguration,
     ManifestRule,
     ManifestSet,
-    MembershipTable,
     Placement,
     Run,
     SymbolContent,
@@ -21,6 +20,7 @@ from tessel.store.manifest.packing import (
 )
 from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.examples import MIB, RATE, layout, new, sets, stored
+from tests.store.manifest.memberships import MembershipTable
 
 # --- closures -------------------------------------------------------------------------------------
 

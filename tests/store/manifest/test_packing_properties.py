@@ -22,13 +22,12 @@ from tessel.store.manifest.packing import (
     ManifestConfiguration,
     ManifestRule,
     ManifestSet,
-    MembershipTable,
     Run,
     SymbolContent,
-    SymbolMembership,
 )
 from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.histories import MIB, NAMES, History, configurations
+from tests.store.manifest.memberships import MembershipTable, SymbolMembership
 from tests.store.manifest.model import (
     ModelStore,
     Symbol,

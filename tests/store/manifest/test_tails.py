@@ -11,13 +11,10 @@ from tessel.store.manifest.packing import (
     FAN_IN,
     Changes,
     ManifestConfiguration,
-    ManifestMembers,
     ManifestRule,
     ManifestSet,
-    MembershipTable,
     Run,
     SymbolContent,
-    SymbolMembership,
     TailJoin,
     oversized,
     plan_folds,
@@ -25,6 +22,7 @@ from tessel.store.manifest.packing import (
     should_fold,
 )
 from tessel.store.manifest.packing.pack import pack
+from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 from tests.store.manifest.model import ModelStore, SliceEndsOf, Symbol
 
 MIB = 1 << 20

@@ -18,10 +18,7 @@ __getattr__ = names_from(
         "bins": "Placement",
         "configuration": "ManifestConfiguration ManifestRule ManifestSet Preload",
         "leaf_folds": "LEAF_TAILS LeafFold fold_start plan_leaf_fold",
-        "membership": (
-            "Changes ManifestMembers Membership MembershipTable Run SymbolContent "
-            "SymbolMembership estimate_bytes_per_segment"
-        ),
+        "membership": "Changes Membership Run SymbolContent estimate_bytes_per_segment",
         "pack": "Closure SliceEnds repack",
         "plan": "PackingMetrics PackingPlan Part PlannedManifest oversized",
         "preload": "PreloadCandidate choose_preloads",
