@@ -10,8 +10,9 @@ The tree is a B-tree (Bayer and McCreight 1972) that is never changed in place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tessel.errors import TesselError
 from tessel.store.history.documents import Reference, damaged, fetch, seal
 from tessel.store.history.leaves import (
     INNER_CHILDREN,
@@ -115,23 +116,45 @@ def find(nodes: Nodes, root: Node, symbol: str) -> Leaf:
     return root
 
 
-def walk(nodes: Nodes, root: Node) -> Iterator[Leaf]:
-    """Yield all leaves in the order of names."""
+def walk(
+    nodes: Nodes,
+    root: Node,
+    start: str = "",
+    *,
+    enters: Callable[[Child], bool] = lambda child: True,
+    failed: Callable[[Child, TesselError], None] | None = None,
+) -> Iterator[Leaf]:
+    """Yield leaves in the order of names.
+
+    Parameters
+    ----------
+    nodes, root
+        The tree; nodes that are not written yet are walked without a question.
+    start
+        Names before it are left out, but for those in its leaf.
+    enters
+        Whether to read a node that is written.
+    failed
+        Takes the error of a node that cannot be read, which is left out then; by default the
+        error is raised.
+    """
     if isinstance(root, Leaf):
         yield root
         return
-    for child in root.children:
-        yield from walk(nodes, nodes.resolved(child, root.level - 1))
-
-
-def unwritten(root: Node) -> Iterator[Leaf]:
-    """Yield the leaves of a changed tree that are not written yet; a root that is a leaf, too."""
-    if isinstance(root, Leaf):
-        yield root
-        return
-    for child in root.children:
-        if not isinstance(child, Child):
-            yield from unwritten(child)
+    for child in root.children[root.child_of(start) :]:
+        if isinstance(child, Child):
+            if not enters(child):
+                continue
+            try:
+                below = nodes.load(child, root.level - 1)
+            except TesselError as error:
+                if failed is None:
+                    raise
+                failed(child, error)
+                continue
+        else:
+            below = child
+        yield from walk(nodes, below, start, enters=enters, failed=failed)
 
 
 def updated(nodes: Nodes, root: Node, changes: Mapping[str, Document | None]) -> Node:
