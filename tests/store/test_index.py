@@ -15,12 +15,12 @@ from tessel.errors import InvalidInputError, PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.store import Repository, SegmentIndex, SegmentSource
-from tessel.store.manifest import Manifest
 from tessel.store.manifest.builder import ManifestBuilder
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PIECES, pieces_of
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import MemoryObjects
-from tessel.store.segment import WrittenSegment, WrittenSlice
+from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 from tests.store.helpers import index_of_manifests, load
 
 ROWS = 12

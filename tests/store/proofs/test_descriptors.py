@@ -38,7 +38,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 
 SCRIPTS = {
     "read, query, compact and gc": """
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.objects import LocalObjects
 store, table = store_of(1500, rows=4)
 before = opened()
