@@ -138,23 +138,26 @@ def walk(
         Takes the error of a node that cannot be read, which is left out then; by default the
         error is raised.
     """
-    if isinstance(root, Leaf):
-        yield root
-        return
-    for child in root.children[root.child_of(start) :]:
-        if isinstance(child, Child):
-            if not enters(child):
+    waiting: list[tuple[Child | Node, int]] = [(root, root.level)]
+    while waiting:
+        held, level = waiting.pop()
+        if isinstance(held, Child):
+            if not enters(held):
                 continue
             try:
-                below = nodes.load(child, root.level - 1)
+                node = nodes.load(held, level)
             except TesselError as error:
                 if failed is None:
                     raise
-                failed(child, error)
+                failed(held, error)
                 continue
         else:
-            below = child
-        yield from walk(nodes, below, start, enters=enters, failed=failed)
+            node = held
+        if isinstance(node, Leaf):
+            yield node
+        else:
+            below = node.children[node.child_of(start) :]
+            waiting += ((child, node.level - 1) for child in reversed(below))
 
 
 def updated(nodes: Nodes, root: Node, changes: Mapping[str, Document | None]) -> Node:
