@@ -26,7 +26,7 @@ class ManifestMembers:
 
 @dataclass(frozen=True)
 class MembershipTable:
-    """A :class:`tessel.store.manifest.packing.membership.Membership` over two mappings held in memory."""
+    """A ``Membership`` over two mappings held in memory."""
 
     by_symbol: Mapping[int, SymbolMembership] = field(default_factory=dict)
     by_manifest: Mapping[str, ManifestMembers] = field(default_factory=dict)
