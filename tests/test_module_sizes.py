@@ -43,8 +43,7 @@ LONGER = {
     "store/operations/incoming.py": 402,
     "store/repository.py": 480,
     "store/segment/file.py": 411,
-    "store/segment/joined.py": 403,
-    "store/segment/pages.py": 441,
+    "store/segment/pages.py": 426,
     "testing/conformance.py": 439,
 }
 """By how much: every figure may only go down."""

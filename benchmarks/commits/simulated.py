@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.expression.schema import TableSchema
-from tessel.store.history import ManifestEntry, Replacement, SymbolState
+from tessel.store.history.changes import Replacement
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, encode_manifest
 from tessel.store.names import manifest_name, new_id
 from tessel.store.repository import Repository

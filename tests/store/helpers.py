@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex, SegmentSource, SymbolView
-from tessel.store.history import open_store
-from tessel.store.manifest import Extent, Manifest
+from tessel.store.history.documents import open_store
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import pieces_of
+from tessel.store.manifest.table import Extent
 from tessel.store.objects import MemoryObjects
 from tests.strategies.tables import bits
 

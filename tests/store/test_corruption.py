@@ -16,10 +16,10 @@ from tessel.errors import CorruptSegmentError, CorruptStoreError, StoreError, Te
 from tessel.options import options
 from tessel.store import Repository
 from tessel.store.encodings.arrow_ipc import ArrowIpc
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.objects import MemoryObjects
-from tessel.store.segment import SegmentReader
 from tessel.store.segment.file_writer import encode_segment
+from tessel.store.segment.reader import SegmentReader
 from tessel.store.segment.sources.requests import ObjectStoreSource
 from tests.store.helpers import assert_same, read
 

@@ -15,7 +15,7 @@ import pytest
 from tessel.errors import DuplicateColumnError, InvalidInputError
 from tessel.store import Repository
 from tessel.store.frames import read_frame
-from tessel.store.segment import normalise_schema
+from tessel.store.segment.types import normalise_schema
 from tests.store.helpers import read
 
 TABLE = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]})

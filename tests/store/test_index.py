@@ -15,11 +15,12 @@ from tessel.errors import InvalidInputError, PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.store import Repository, SegmentIndex, SegmentSource
-from tessel.store.manifest import Manifest, build_manifest
+from tessel.store.manifest.builder import ManifestBuilder
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PIECES, pieces_of
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import MemoryObjects
-from tessel.store.segment import WrittenSegment, WrittenSlice
+from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 from tests.store.helpers import index_of_manifests, load
 
 ROWS = 12
@@ -196,7 +197,9 @@ def test_a_hundred_thousand_segments_are_planned_without_an_object_each() -> Non
     slices = [
         WrittenSlice(10, (segment(0), segment(1)), 10 * at, 10 * at + 9, {}) for at in range(count)
     ]
-    data, reference = build_manifest(1, slices, {})
+    builder = ManifestBuilder()
+    builder.add_slices(1, slices, {})
+    data, reference = builder.finish()
     objects = MemoryObjects.named("")
     objects.put_if_absent(reference.object, data)
     index = index_of_manifests(1, [Manifest(objects, reference)], schema, ids, rows=count * 10)

@@ -16,7 +16,8 @@ from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.store import Repository, SymbolView
 from tessel.store.objects import MemoryObjects
-from tessel.store.segment import SegmentReader, gather
+from tessel.store.segment import gather
+from tessel.store.segment.reader import SegmentReader
 from tessel.store.single_rows import SingleRows
 from tests.store.helpers import assert_same, index_of_manifests
 from tests.store.reference.segments import row_indices

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.store import Repository
-from tessel.store.segment import bounds_type, summarise
-from tessel.store.segment.statistics import BOUND_BYTES
+from tessel.store.segment.statistics import BOUND_BYTES, bounds_type, summarise
 from tests.store.helpers import load
 from tests.strategies.tables import column_types, columns, cut_into_segments, tables
 

@@ -21,7 +21,7 @@ from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 from tessel.store.history.leaves import Document, Leaf, Node
 from tessel.store.history.symbol import SymbolState
-from tessel.store.history.tree import Nodes, differences, find, unwritten, updated, walk
+from tessel.store.history.tree import Nodes, differences, find, updated, walk
 
 _PREFIX = "man/"
 
@@ -84,7 +84,7 @@ class Lookup:
         return self._from("")
 
     def _from(self, start: str) -> Iterator[Member]:
-        for leaf in _leaves_from(self._nodes, self.root, start):
+        for leaf in walk(self._nodes, self.root, start):
             for key, document in leaf.documents.items():
                 if key >= start:
                     yield _member(key, document, leaf.name)
@@ -147,15 +147,6 @@ def _member(key: str, document: Document, where: str) -> Member:
     return Member(
         set_name, _PREFIX + manifest, number, fields.text("name"), fields.integer("segments")
     )
-
-
-def _leaves_from(nodes: Nodes, node: Node, start: str) -> Iterator[Leaf]:
-    """Yield the leaves with keys from ``start`` on, perhaps with some before in the first."""
-    if isinstance(node, Leaf):
-        yield node
-        return
-    for child in node.children[node.child_of(start) :]:
-        yield from _leaves_from(nodes, nodes.resolved(child, node.level - 1), start)
 
 
 class Snapshot(Mapping[str, SymbolState]):
@@ -284,7 +275,7 @@ class Overlay(MutableMapping[str, SymbolState]):
 
     def changed_leaves(self) -> Iterator[Leaf]:
         """Yield the leaves that writing the changed symbol index would write."""
-        return unwritten(self.root())
+        return walk(self._base.nodes, self.root(), enters=lambda child: False)
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield all leaves of the changed symbol index in the order of names."""

@@ -10,8 +10,9 @@ The tree is a B-tree (Bayer and McCreight 1972) that is never changed in place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tessel.errors import TesselError
 from tessel.store.history.documents import Reference, damaged, fetch, seal
 from tessel.store.history.leaves import (
     INNER_CHILDREN,
@@ -115,23 +116,48 @@ def find(nodes: Nodes, root: Node, symbol: str) -> Leaf:
     return root
 
 
-def walk(nodes: Nodes, root: Node) -> Iterator[Leaf]:
-    """Yield all leaves in the order of names."""
-    if isinstance(root, Leaf):
-        yield root
-        return
-    for child in root.children:
-        yield from walk(nodes, nodes.resolved(child, root.level - 1))
+def walk(
+    nodes: Nodes,
+    root: Node,
+    start: str = "",
+    *,
+    enters: Callable[[Child], bool] = lambda child: True,
+    failed: Callable[[Child, TesselError], None] | None = None,
+) -> Iterator[Leaf]:
+    """Yield leaves in the order of names.
 
-
-def unwritten(root: Node) -> Iterator[Leaf]:
-    """Yield the leaves of a changed tree that are not written yet; a root that is a leaf, too."""
-    if isinstance(root, Leaf):
-        yield root
-        return
-    for child in root.children:
-        if not isinstance(child, Child):
-            yield from unwritten(child)
+    Parameters
+    ----------
+    nodes, root
+        The tree; nodes that are not written yet are walked without a question.
+    start
+        Names before it are left out, but for those in its leaf.
+    enters
+        Whether to read a node that is written.
+    failed
+        Takes the error of a node that cannot be read, which is left out then; by default the
+        error is raised.
+    """
+    waiting: list[tuple[Child | Node, int]] = [(root, root.level)]
+    while waiting:
+        held, level = waiting.pop()
+        if isinstance(held, Child):
+            if not enters(held):
+                continue
+            try:
+                node = nodes.load(held, level)
+            except TesselError as error:
+                if failed is None:
+                    raise
+                failed(held, error)
+                continue
+        else:
+            node = held
+        if isinstance(node, Leaf):
+            yield node
+        else:
+            below = node.children[node.child_of(start) :]
+            waiting += ((child, node.level - 1) for child in reversed(below))
 
 
 def updated(nodes: Nodes, root: Node, changes: Mapping[str, Document | None]) -> Node:

@@ -23,10 +23,9 @@ from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.store.history.documents import open_store
 from tessel.store.history.leaves import Child, Leaf, Node
-from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs
 from tessel.store.history.symbol import ManifestEntry, SymbolState
-from tessel.store.history.tree import Nodes
+from tessel.store.history.tree import Nodes, walk
 from tessel.store.history.versions import Versions
 from tessel.store.maintenance.leases import WriteSession, read_lease
 from tessel.store.maintenance.losses import Damage, Losses, Rows, name_and_message, ranges_of
@@ -147,9 +146,10 @@ class _Check:
             except TesselError as error:
                 self._note(number, "", error)
                 continue
-            for root in (entry.root, entry.lookup):
-                for leaf in self._leaves(root, self._places):
-                    self._symbols(leaf, number)
+            for leaf in self._leaves(entry.root):
+                self._symbols(leaf, number)
+            for _ in self._leaves(entry.lookup):
+                pass
 
     def _leases(self) -> None:
         """Read the leases: a damaged one loses nothing, but keeps everything from collection."""
@@ -172,30 +172,24 @@ class _Check:
             return [number for number in found if number is not None]
         return [] if head is None else list(retained_versions(refs, head.number))
 
-    def _leaves(self, root: Node, seen: set[tuple[str, int]] | None) -> Iterator[Leaf]:
+    def _leaves(self, root: Node) -> Iterator[Leaf]:
         """Yield the leaves that can be read and have not been seen."""
-        waiting: list[Node] = [root]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, Leaf):
-                yield node
-                continue
-            for child in node.children:
-                assert isinstance(child, Child)
-                if seen is not None and child.place in seen:
-                    continue
-                try:
-                    waiting.append(self._nodes.load(child, node.level - 1))
-                    self.report.nodes += 1
-                except TesselError:
-                    self._bad_nodes = True
-                if seen is not None:
-                    seen.add(child.place)
+        places = self._places
+
+        def is_new(child: Child) -> bool:
+            before = len(places)
+            places.add(child.place)
+            self.report.nodes += len(places) - before
+            return len(places) > before
+
+        def failed(child: Child, error: TesselError) -> None:
+            self._bad_nodes = True
+            self.report.nodes -= 1
+
+        return walk(self._nodes, root, enters=is_new, failed=failed)
 
     def _symbols(self, leaf: Leaf, number: int) -> None:
-        for symbol, document in leaf.documents.items():
-            if "schema" not in document:
-                continue  # an entry of the lookup
+        for symbol in leaf.documents:
             try:
                 state = leaf.state(symbol)
             except TesselError as error:
@@ -290,10 +284,11 @@ class _Check:
             for (symbol, name, message), numbers in self._noted.items()
         ]
         if self._bad_nodes or self._bad_manifests or self._bad_segments or self._bad_states:
-            found = Losses(self)
+            found = Losses(self._versions, self._nodes, self.hits)
             for number in self._numbers:
                 found.version(number)
-            whole += found.damages()
+            segments = {key.object: message for key, message in self._bad_segments.items()}
+            whole += found.damages(self._bad_manifests | segments)
         # A damaged directory of a pack loses nothing: manifests know where its segments are.
         hit = {damage.object for damage in whole}
         whole += [
@@ -367,17 +362,3 @@ class _Check:
             if key in self._bad_segments:
                 rows = ((int(index.row_start[position]), int(index.row_end[position])),)
                 yield key.object, self._bad_segments[key], rows
-
-    def entry(self, number: int) -> LogEntry:
-        """Return the log entry of a version."""
-        return self._versions.entry(number)
-
-    def load(self, child: Child, level: int) -> Node:
-        """Return a node of the symbol index."""
-        return self._nodes.load(child, level)
-
-    def unplaced(self) -> Iterator[tuple[str, str]]:
-        """Yield object and message of all damage to manifests and segments."""
-        yield from self._bad_manifests.items()
-        for key, message in self._bad_segments.items():
-            yield key.object, message

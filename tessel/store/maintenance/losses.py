@@ -6,14 +6,14 @@ Only :mod:`tessel.store.maintenance.fsck` enters here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 from tessel.errors import TesselError
 from tessel.lazy import dataclass
-from tessel.store.history.leaves import Child, Leaf, Node
-from tessel.store.history.log import LogEntry
+from tessel.store.history.leaves import Child, Leaf
 from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.tree import Nodes, walk
+from tessel.store.history.versions import Versions
 
 Rows = tuple[tuple[int, int], ...]
 
@@ -51,27 +51,26 @@ class Damage:
     rows: Rows = ()
 
 
-class Found(Protocol):
-    """What the first pass found, and the way to the versions."""
-
-    def entry(self, number: int) -> LogEntry:
-        """Return the log entry of a version."""
-
-    def load(self, child: Child, level: int) -> Node:
-        """Return a node of the symbol index."""
-
-    def hits(self, symbol: str, state: SymbolState) -> list[tuple[str, str, Rows]]:
-        """Return object, message and rows of each damage that hits a state of a symbol."""
-
-    def unplaced(self) -> Iterator[tuple[str, str]]:
-        """Yield object and message of all damage to manifests and segments."""
-
-
 class Losses:
-    """Who loses what by damaged objects, version by version, the newest first."""
+    """Who loses what by damaged objects, version by version, the newest first.
 
-    def __init__(self, check: Found) -> None:
-        self._check = check
+    Parameters
+    ----------
+    versions, nodes
+        The way to the versions.
+    hits
+        Returns object, message and rows of each damage that hits a state of a symbol.
+    """
+
+    def __init__(
+        self,
+        versions: Versions,
+        nodes: Nodes,
+        hits: Callable[[str, SymbolState], list[tuple[str, str, Rows]]],
+    ) -> None:
+        self._log = versions
+        self._nodes = nodes
+        self._hits_of = hits
         self._found: dict[tuple[str, str], tuple[str, int, set[tuple[int, int]]]] = {}
         self._versions: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         self._hits: dict[tuple[int, tuple[ManifestEntry, ...]], list[tuple[str, str, Rows]]] = {}
@@ -79,33 +78,25 @@ class Losses:
     def version(self, number: int) -> None:
         """Look at all symbols of a version."""
         try:
-            entry = self._check.entry(number)
+            entry = self._log.entry(number)
         except TesselError:
             return  # said before
-        self._walk(number, entry.root, named=True)
-        self._walk(number, entry.lookup, named=False)
 
-    def _walk(self, number: int, root: Node, *, named: bool) -> None:
-        waiting: list[Node] = [root]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, Leaf):
-                self._leaf(number, node)
-                continue
-            for child in node.children:
-                assert isinstance(child, Child)
-                try:
-                    waiting.append(self._check.load(child, node.level - 1))
-                except TesselError as error:
-                    # The lookup is for commits: without it all symbols can be read.
-                    several = f" and {child.symbols - 1} after it" if child.symbols > 1 else ""
-                    symbol = child.first + several if named else ""
-                    self._add(number, symbol, *name_and_message(error), ())
+        def of_symbols(child: Child, error: TesselError) -> None:
+            several = f" and {child.symbols - 1} after it" if child.symbols > 1 else ""
+            self._add(number, child.first + several, *name_and_message(error), ())
+
+        def of_lookup(child: Child, error: TesselError) -> None:
+            # The lookup is for commits: without it all symbols can be read.
+            self._add(number, "", *name_and_message(error), ())
+
+        for leaf in walk(self._nodes, entry.root, failed=of_symbols):
+            self._leaf(number, leaf)
+        for _ in walk(self._nodes, entry.lookup, failed=of_lookup):
+            pass
 
     def _leaf(self, number: int, leaf: Leaf) -> None:
-        for symbol, document in leaf.documents.items():
-            if "schema" not in document:
-                continue
+        for symbol in leaf.documents:
             try:
                 state = leaf.state(symbol)
             except TesselError:
@@ -114,7 +105,7 @@ class Losses:
                 continue
             identity = (state.id, state.manifests)
             if identity not in self._hits:
-                self._hits[identity] = self._check.hits(symbol, state)
+                self._hits[identity] = self._hits_of(symbol, state)
             for name, message, rows in self._hits[identity]:
                 self._add(number, symbol, name, message, rows)
 
@@ -126,8 +117,14 @@ class Losses:
         if not self._versions[key] or self._versions[key][-1] != number:
             self._versions[key].append(number)
 
-    def damages(self) -> list[Damage]:
-        """Return one record for each object and symbol."""
+    def damages(self, unplaced: Mapping[str, str]) -> list[Damage]:
+        """Return one record for each object and symbol.
+
+        Parameters
+        ----------
+        unplaced
+            All damage to manifests and segments: messages by object.
+        """
         found = [
             Damage(
                 newest,
@@ -141,8 +138,8 @@ class Losses:
         ]
         hit = {damage.object for damage in found}
         # Columns that were dropped and rows that were deleted are nobody's loss.
-        rest = {name: message for name, message in self._check.unplaced() if name not in hit}
-        return found + [Damage(0, "", name, message) for name, message in rest.items()]
+        rest = unplaced.items()
+        return found + [Damage(0, "", name, text) for name, text in rest if name not in hit]
 
 
 def ranges_of(numbers: Iterable[int]) -> Rows:

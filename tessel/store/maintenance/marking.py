@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptStoreError, NotFoundError, SnapshotExpiredError
 from tessel.store.history.documents import Fields
-from tessel.store.history.leaves import Child, Leaf, Node
+from tessel.store.history.leaves import Child
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs
 from tessel.store.history.symbol import ManifestEntry
-from tessel.store.history.tree import Nodes
+from tessel.store.history.tree import Nodes, walk
 from tessel.store.history.versions import Versions
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
@@ -161,26 +161,19 @@ class Marker:
         if entry.refs is not None and entry.refs.object not in self._names:
             self._versions.refs_at(entry)  # read, so that a newer format is noticed
             self._names.add(entry.refs.object)
+        for leaf in walk(self._nodes, entry.root, enters=self._is_new):
+            for document in leaf.documents.values():
+                for extent in Fields(document, leaf.name).objects("manifests"):
+                    self._manifest(ManifestEntry.read(extent).reference)
         # The lookup from manifests to symbols names nothing that the symbols do not.
-        waiting: list[Node] = [entry.root, entry.lookup]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, Leaf):
-                self._leaf(node)
-                continue
-            for child in node.children:
-                assert isinstance(child, Child)
-                if child.place not in self._places:
-                    waiting.append(self._nodes.load(child, node.level - 1))
-                    self._names.add(child.reference.object)
-                    self._places.add(child.place)
+        for _ in walk(self._nodes, entry.lookup, enters=self._is_new):
+            pass
 
-    def _leaf(self, leaf: Leaf) -> None:
-        for document in leaf.documents.values():
-            if "schema" not in document:
-                continue  # an entry of the lookup
-            for extent in Fields(document, leaf.name).objects("manifests"):
-                self._manifest(ManifestEntry.read(extent).reference)
+    def _is_new(self, child: Child) -> bool:
+        new = child.place not in self._places
+        self._names.add(child.reference.object)
+        self._places.add(child.place)
+        return new
 
     def _manifest(self, reference: ManifestReference) -> None:
         name = reference.object

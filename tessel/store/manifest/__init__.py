@@ -1,19 +1,5 @@
 """Segment index tables: what is known of segments without reading them.
 
-The repository writes manifests and makes a :class:`SegmentIndex` of them; clauses prune it; a
-:class:`SegmentSource` loads what is left.
+The repository writes manifests and makes a ``SegmentIndex`` of them; clauses prune it; a
+``SegmentSource`` loads what is left.
 """
-
-from __future__ import annotations
-
-from tessel.lazy import names_from
-
-__getattr__ = names_from(
-    __name__,
-    {
-        "builder": "build_manifest",
-        "manifest": "Manifest",
-        "piece": "SegmentSource",
-        "table": "Extent SegmentTable",
-    },
-)

@@ -381,12 +381,3 @@ def _cut_blocks(
     cuts = starts[np.concatenate([[True], block[1:] != block[:-1]])].tolist()
     for start, stop in zip(cuts, [*cuts[1:], len(owners)], strict=True):
         shared.append(rest.slice(start, stop - start))
-
-
-def build_manifest(
-    symbol: int, slices: Sequence[WrittenSlice], types: Mapping[int, pa.DataType]
-) -> tuple[bytes, ManifestReference]:
-    """Return a manifest of freshly written segments of one symbol; see :class:`ManifestBuilder`."""
-    builder = ManifestBuilder()
-    builder.add_slices(symbol, slices, types)
-    return builder.finish()

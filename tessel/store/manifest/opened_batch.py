@@ -18,7 +18,7 @@ from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
 from tessel.kernels.load_rows import load_rows
 from tessel.kernels.program import Program
 from tessel.lazy import dataclass
-from tessel.store.segment.gather_table import GatherFact
+from tessel.store.segment.page_tables import PageFact
 from tessel.store.segment.stored_columns import StoredColumn
 
 Plan = TypeVar("Plan")
@@ -82,7 +82,7 @@ def _values_at(
     facts.flags.writeable = False
     words, _ = load_rows(blocks.data, facts, blocks.shift, rows)
     integers = words[0].view(np.int64)
-    exponents = facts[GatherFact.EXPONENT, 0, rows >> blocks.shift]
+    exponents = facts[PageFact.EXPONENT, 0, rows >> blocks.shift]
     bits = np.empty(len(rows), np.int64)
     for exponent in different(exponents).tolist():
         own = exponents == exponent

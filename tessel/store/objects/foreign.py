@@ -21,6 +21,7 @@ from tessel.store.objects.base import object_absent, short_object
 from tessel.store.objects.cloud import CloudObjects
 from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
 from tessel.store.objects.credentials import CredentialsSource
+from tessel.store.objects.mapped import read_exactly
 from tessel.store.objects.memory import MemoryObjects
 
 _MOST_NAME_BYTES = 1024
@@ -185,13 +186,9 @@ class LocalForeignObjects:
             size = os.fstat(descriptor).st_size
             if offset < 0 or length < 0 or offset + length > size:
                 raise short_object(name, offset, length, size)
-            data = bytearray(length)
-            view, done = memoryview(data), 0
-            while done < length:
-                count = os.preadv(descriptor, [view[done:]], offset + done)
-                if not count:  # it was cut while it was read
-                    raise short_object(name, offset, length, offset + done)
-                done += count
+            data = read_exactly(descriptor, offset, length)
+        if len(data) < length:  # it was cut while it was read
+            raise short_object(name, offset, length, offset + len(data))
         return pa.py_buffer(data)
 
     @contextmanager

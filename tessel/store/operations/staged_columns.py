@@ -24,10 +24,7 @@ def common_schema(staged: Sequence[StagedRows]) -> TableSchema:
     first = staged[0]
     arrow = first.schema.arrow
     for each in staged[1:]:
-        given = each.schema.arrow
-        for at, field in enumerate(arrow):
-            if pa.types.is_null(field.type) and field.name in given.names:
-                arrow = arrow.set(at, pa.field(field.name, given.field(field.name).type))
+        arrow = _typed(arrow, each.schema.arrow)
     for each in staged:
         differences = _differences(arrow, each.schema.arrow)
         if each.schema.index != first.schema.index:
@@ -43,11 +40,16 @@ def common_schema(staged: Sequence[StagedRows]) -> TableSchema:
     return TableSchema(arrow, first.schema.index)
 
 
+def _typed(schema: pa.Schema, known: pa.Schema) -> pa.Schema:
+    """Return a schema whose columns without a type have that of another one, where it has them."""
+    for at, field in enumerate(schema):
+        if pa.types.is_null(field.type) and field.name in known.names:
+            schema = schema.set(at, pa.field(field.name, known.field(field.name).type))
+    return schema
+
+
 def _differences(declared: pa.Schema, given: pa.Schema) -> list[str]:
-    for at, field in enumerate(given):
-        if pa.types.is_null(field.type) and field.name in declared.names:
-            given = given.set(at, pa.field(field.name, declared.field(field.name).type))
-    return describe_differences(declared, given)
+    return describe_differences(declared, _typed(given, declared))
 
 
 def written_state(
@@ -90,10 +92,7 @@ def appended_state(stage: Stage, symbol: str, schema: TableSchema) -> SymbolStat
     """Return a symbol as it is, with types for columns that had none."""
     working = stage.existing(symbol)
     state = working.state
-    arrow = state.schema.arrow
-    for at, field in enumerate(arrow):
-        if pa.types.is_null(field.type) and field.name in schema:
-            arrow = arrow.set(at, pa.field(field.name, schema.type_of(field.name)))
+    arrow = _typed(state.schema.arrow, schema.arrow)
     differences = _differences(arrow, schema.arrow)
     if state.schema.index != schema.index:
         differences.append(f"the index is {schema.index!r}, not {state.schema.index!r}")

@@ -31,7 +31,7 @@ from tessel.kernels.program import Op
 from tessel.kernels.register_rows import register_rows
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
-from tessel.store.segment.gather_table import NOT_SCALED, GatherFact
+from tessel.store.segment.page_tables import NOT_SCALED, PageFact
 from tessel.store.segment.stored_columns import StoredColumn
 
 _WORD_BYTES = 8
@@ -57,7 +57,7 @@ class FieldColumns:
         is_read = schema.byte_order == "little" and schema.fixed_size > _WORD_BYTES
         fields = tuple(each for each in schema.fields if is_read and _is_read(schema, each))
         self.columns = {field.name: _column(schema, field) for field in fields}
-        self._facts = np.zeros((GatherFact.COUNT, len(fields), 1), np.int64)
+        self._facts = np.zeros((PageFact.COUNT, len(fields), 1), np.int64)
         self._gaps = np.zeros((Gap.COUNT, len(fields), 1), np.int64)
         for place, field in enumerate(fields):
             self._facts[:, place, 0] = _facts(schema, field)
@@ -72,7 +72,7 @@ class FieldColumns:
         if with_texts:
             data, (start, heap) = spanned([data, rows.heap])
             facts, gaps = facts.copy(), gaps.copy()
-            facts[GatherFact.START] += start
+            facts[PageFact.START] += start
             gaps[Gap.VALIDITY] += 8 * start  # rows with texts have a bitmap
             gaps[Gap.VALUES], gaps[Gap.PLACES] = heap, heap + len(rows.heap)
         return StoredBlocks(data, facts, _ONE_PAGE, 0, len(rows), gaps)

@@ -33,7 +33,7 @@ from tessel.store.encodings.fields import (
 )
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.values import Bytes, Page, PhysicalValues, native_dtype
-from tessel.store.segment.gather_table import GatherTable
+from tessel.store.segment.page_tables import PageTable
 from tessel.store.segment.pages import SegmentPages
 
 VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
@@ -333,8 +333,8 @@ def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) 
     rows = stop - start
     if rows < _LEAST_ROWS:
         return None
-    table = segment.gather_table(node.number)
-    if table is None or table.is_flat:
+    table = segment.page_table(node.number)
+    if table is None or not table.is_plain or table.is_flat:
         return None
     if table.is_coded:
         return _texts(segment, table, start, stop)
@@ -346,7 +346,7 @@ def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) 
     return to_arrow(node.type, NodeValues(rows, physical))
 
 
-def _texts(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> pa.Array | None:
+def _texts(segment: SegmentPages, table: PageTable, start: int, stop: int) -> pa.Array | None:
     node = table.node
     texts = segment.text_table(node.number)
     if texts is None:
@@ -359,8 +359,8 @@ def _texts(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> 
     return to_arrow(node.type, NodeValues(stop - start, physical))
 
 
-def _blocks(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> StoredBlocks:
+def _blocks(segment: SegmentPages, table: PageTable, start: int, stop: int) -> StoredBlocks:
     """Return rows of one column, whose pages are found sound."""
     segment.touch(table.node.number, np.arange(start >> table.shift, (stop - 1 >> table.shift) + 1))
-    facts = segment.gather_stack([table]).facts
+    facts = segment.page_stack([table]).facts
     return StoredBlocks(segment.data, facts, table.shift, start, stop)

@@ -21,7 +21,7 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.scaled import POWERS
 from tessel.store.encodings.values import Integers, native_dtype
-from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherStack, GatherTable
+from tessel.store.segment.page_tables import NOT_SCALED, PageStack, PageTable
 from tessel.store.segment.pages import SegmentPages
 
 _ROWS_AT_ONCE: Final = 1 << 16
@@ -94,9 +94,9 @@ class _Group:
     """Columns that are plain in all segments and cut alike, with their tables by segment."""
 
     columns: list[int]
-    tables: list[Sequence[GatherTable]]
+    tables: list[Sequence[PageTable]]
 
-    def tables_of(self, part: int) -> list[GatherTable]:
+    def tables_of(self, part: int) -> list[PageTable]:
         return [tables[part] for tables in self.tables]
 
 
@@ -111,12 +111,12 @@ def _groups(parts: Sequence[SegmentRows]) -> list[_Group]:
     return list(by_shift.values())
 
 
-def _tables(parts: Sequence[SegmentRows], column: int) -> list[GatherTable] | None:
+def _tables(parts: Sequence[SegmentRows], column: int) -> list[PageTable] | None:
     """Return the tables of a column in all segments; None where they do not go together."""
-    tables: list[GatherTable] = []
+    tables: list[PageTable] = []
     for part in parts:
-        table = part.segment.gather_table(part.nodes[column].number)
-        if table is None:
+        table = part.segment.page_table(part.nodes[column].number)
+        if table is None or not table.is_plain:
             return None
         first = tables[0] if tables else table
         # Segments of one schema share their nodes.
@@ -129,11 +129,11 @@ def _tables(parts: Sequence[SegmentRows], column: int) -> list[GatherTable] | No
 
 def _gathered(
     parts: Sequence[SegmentRows],
-    tables: Sequence[list[GatherTable]],
+    tables: Sequence[list[PageTable]],
     rows: Integers,
     places: Integers | None,
 ) -> list[pa.Array]:
-    stacks = [part.segment.gather_stack(held) for part, held in zip(parts, tables, strict=True)]
+    stacks = [part.segment.page_stack(held) for part, held in zip(parts, tables, strict=True)]
     results = [np.empty(len(rows), _dtype(table)) for table in tables[0]]
     for low in range(0, len(rows), _ROWS_AT_ONCE):
         high = min(low + _ROWS_AT_ONCE, len(rows))
@@ -154,7 +154,7 @@ def _gathered(
 
 
 def _loaded(
-    parts: Sequence[SegmentRows], stacks: Sequence[GatherStack], rows: Integers, low: int, high: int
+    parts: Sequence[SegmentRows], stacks: Sequence[PageStack], rows: Integers, low: int, high: int
 ) -> npt.NDArray[np.uint64]:
     """Return the words of rows ``[low, high)``, a line a column, once their pages are verified."""
     found: list[npt.NDArray[np.uint64]] = []
@@ -177,14 +177,14 @@ def _spans(parts: Sequence[SegmentRows], low: int, high: int) -> Iterator[tuple[
         start = part.stop
 
 
-def _dtype(table: GatherTable) -> np.dtype[Any]:
+def _dtype(table: PageTable) -> np.dtype[Any]:
     node = table.node
     return np.dtype(np.int64) if table.is_coded else native_dtype(node.kind, node.width)
 
 
 def _finished(
     parts: Sequence[SegmentRows],
-    tables: Sequence[GatherTable],
+    tables: Sequence[PageTable],
     words: npt.NDArray[np.uint64],
     rows: Integers,
     low: int,
@@ -193,8 +193,8 @@ def _finished(
     node = tables[0].node
     if tables[0].is_coded:
         return words.view(np.int64)
-    least = min(table.least_exponent for table in tables)
-    most = max(table.most_exponent for table in tables)
+    least = min(table.exponent_bounds[0] for table in tables)
+    most = max(table.exponent_bounds[1] for table in tables)
     dtype = native_dtype(node.kind, node.width)
     if most == NOT_SCALED:
         return words.astype(f"<u{node.width}", copy=False).view(dtype)
@@ -205,7 +205,7 @@ def _finished(
     exponents = np.empty(len(words), np.int64)
     for part, begin, end in _spans(parts, low, low + len(words)):
         pages = rows[low + begin : low + end] >> tables[part].shift
-        exponents[begin:end] = tables[part].facts[GatherFact.EXPONENT, pages]
+        exponents[begin:end] = tables[part].exponents[pages]
     divided: npt.NDArray[Any] = words.view(np.int64) / POWERS[np.maximum(exponents, 0)]
     divided = divided.astype(dtype, copy=False)
     if least != NOT_SCALED:
@@ -220,7 +220,7 @@ def _finished(
 
 def _looked_up(
     parts: Sequence[SegmentRows],
-    tables: Sequence[GatherTable],
+    tables: Sequence[PageTable],
     codes: Integers,
     places: Integers | None,
 ) -> pa.Array:

@@ -39,8 +39,7 @@ from tessel.store.segment.directory import directory_fits
 from tessel.store.segment.expectations import Expectations, expectations
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.frame import Frame, RecordFacts, frame
-from tessel.store.segment.gather_table import NUMBERS
-from tessel.store.segment.page_tables import PageTable
+from tessel.store.segment.page_tables import NUMBERS, PageTable
 from tessel.store.segment.pages import SegmentPages, holds_narrow_values
 from tessel.store.segment.records import (
     COLUMN_RECORD,
@@ -177,9 +176,6 @@ class JoinedPages(SegmentPages):
     def page_of(self, node: int, rows: Integers) -> Integers:
         """Return the number of the page that holds each row of a physical column."""
         return np.searchsorted(self.first_rows(node), rows, "right") - 1
-
-    def gather_table(self, node: int) -> None:
-        """Return None: rows are not found by shifting them."""
 
     def page_table(self, node: int) -> PageTable | None:
         """Return None: rows are not found by shifting them."""

@@ -1,11 +1,13 @@
-"""Where the integers of a column's pages are, also of pages that are not plain.
+"""Where the integers of a column's pages are, as small tables of plain integers.
 
-Kernels on what is stored enter here for columns with missing values, with exceptions and with pages
-that have to be unpacked first. A page is read in place where it is arithmetic and has no codec;
-another one is unpacked into a buffer that lasts as long as the rows are looked at, and there its
-integers are read as before. Only those whose integers are no arithmetic (running sums, runs) are
-decoded, to words of 64 bits. Which rows have a value, and which values no integer stands for, is
-said by a second table, of which plain columns have no need.
+A page record is 112 bytes of many fields. Of a column whose pages are arithmetic, six numbers a
+page say where any value lies and what is made of it: single rows and kernels on what is stored
+read pages in place by them. Kernels enter here for columns with missing values, with exceptions
+and with pages that have to be unpacked first, too: such a page is unpacked into a buffer that lasts
+as long as the rows are looked at, and there its integers are read as before. Only those whose
+integers are no arithmetic (running sums, runs) are decoded, to words of 64 bits. Which rows have a
+value, and which values no integer stands for, is said by a second table, of which plain columns
+have no need. Tables are made once a segment and looked up by page number after that.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tessel.cached import cached
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
 from tessel.lazy import dataclass
 from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
@@ -25,26 +28,47 @@ from tessel.store.encodings.inner import IS_ADDRESSABLE, inner_of
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.values import INTEGER_ENCODINGS, Bytes, Integers, Page
 from tessel.store.segment.file import SegmentFile
-from tessel.store.segment.gather_table import (
-    HAS_INNER,
-    NOT_SCALED,
-    NUMBERS,
-    PLAIN,
-    GatherFact,
-    gather_facts,
-)
+
+NOT_SCALED: Final = -1
+"""Stands for the exponent of values that are not scaled."""
+
+NUMBERS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
+"""Kinds of which an integer, or its bits, is a value."""
 
 _WORD_BYTES: Final = 8
 _KINDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.DECIMAL}
-"""Kinds of which an integer, or its bits, is a value; of decimals, where all are so narrow."""
+"""Those too where all values are so narrow."""
 
-_PLAIN: Final = np.isin(np.arange(256), sorted({EncodingCode.ALL_MISSING, *PLAIN}))
+_ARITHMETIC: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
+"""Encodings in which any value is found by arithmetic."""
+_OF_NUMBERS: Final = _ARITHMETIC | {EncodingCode.SCALED}
+_CODED: Final = frozenset({EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING})
+_PLAIN: Final = np.isin(np.arange(256), sorted({EncodingCode.ALL_MISSING, *_ARITHMETIC}))
 """By code, whether a page has values only that arithmetic finds, or none."""
+_HAS_INNER: Final = np.isin(np.arange(256), (EncodingCode.SCALED, EncodingCode.DICTIONARY))
+"""By code, whether an encoding keeps its integers in another one."""
 
+_MASKS: Final = np.array([(1 << width) - 1 for width in range(65)], np.uint64).view(np.int64)
 _SINGLE_BYTES: Final = 4
 _PLACES_SLOT: Final = 2
 _VALUES_SLOT: Final = 3
 """Of exceptions, counted from the first slot of an encoding."""
+
+
+class PageFact:
+    """What a line of :attr:`PageTable.facts` says of each page; int64, bits where that matters."""
+
+    START = 0
+    """Where the first integer lies, from the first byte of the segment."""
+    WIDTH = 1
+    """Bits of an integer."""
+    MASK = 2
+    """The bits of a loaded word that are the integer's."""
+    BASE = 3
+    STEP = 4
+    EXPONENT = 5
+    """Of ten, or :data:`NOT_SCALED`."""
+    COUNT = 6
 
 
 class PageForm(IntEnum):
@@ -57,17 +81,17 @@ class PageForm(IntEnum):
     """Its integers must be computed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PageTable:
-    """How the integers of a top-level leaf are found.
+    """How the integers of a top-level leaf are found: ``base + step * i + integer i``, mod 2**64.
 
     Attributes
     ----------
     node
         The column.
     facts
-        As of a :class:`~tessel.store.segment.gather_table.GatherTable`, read-only; of pages that
-        are not in place, what they are once unpacked.
+        Shape (:attr:`PageFact.COUNT`, pages), read-only; of pages that are not in place, what they
+        are once unpacked.
     gaps
         Shape (:attr:`Gap.COUNT`, pages), read-only.
     starts
@@ -77,7 +101,11 @@ class PageTable:
     shift
         Row ``r`` is in page ``r >> shift``.
     is_coded
-        Whether the integers are places in the column's dictionary.
+        Whether the integers are places in the column's dictionary; else they are the values.
+    is_plain
+        Whether a value is there for each row, and arithmetic in place finds the bits of it.
+    is_flat
+        Whether the pages hold the values as Arrow does.
     """
 
     node: FieldNode
@@ -87,6 +115,58 @@ class PageTable:
     forms: npt.NDArray[np.uint8]
     shift: int
     is_coded: bool
+    is_plain: bool
+    is_flat: bool
+
+    @cached
+    def has_gaps(self) -> bool:
+        """Whether ``gaps`` says anything but that all values are there, and none is a NaN."""
+        gaps = self.gaps
+        partly = gaps[Gap.VALIDITY] != ALL_PRESENT
+        return bool((partly | (gaps[Gap.EXCEPTIONS] > 0) | (gaps[Gap.NANS] > 0)).any())
+
+    @cached
+    def exponents(self) -> Integers:
+        """By page, of ten, or :data:`NOT_SCALED`."""
+        held = self.facts[PageFact.EXPONENT]
+        scaled = np.where(held >= SINGLE_SCALED, held - SINGLE_SCALED, held)
+        return np.where(held == SINGLE_BITS, NOT_SCALED, scaled)
+
+    @cached
+    def exponent_bounds(self) -> tuple[int, int]:
+        """The least and the greatest exponent of all pages."""
+        return int(self.exponents.min()), int(self.exponents.max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageStack:
+    """The tables of several columns of a segment that are cut alike.
+
+    Attributes
+    ----------
+    tables
+        One a column.
+    facts, gaps
+        Theirs, shape (lines, columns, pages), read-only; no gaps where none has any.
+    first_flags
+        Where the pages of each column begin among all page records of the file, shape (columns, 1).
+    """
+
+    tables: tuple[PageTable, ...]
+    facts: Integers
+    gaps: Integers | None
+    first_flags: Integers
+
+    @classmethod
+    def of(cls, tables: Sequence[PageTable], first_flags: Sequence[int]) -> PageStack:
+        """Put tables on each other; they have as many pages each."""
+        facts = np.stack([table.facts for table in tables], axis=1)
+        facts.flags.writeable = False
+        gaps = None
+        if any(table.has_gaps for table in tables):
+            gaps = np.stack([table.gaps for table in tables], axis=1)
+            gaps.flags.writeable = False
+        return cls(tuple(tables), facts, gaps, np.array(first_flags, np.int64)[:, None])
 
 
 def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
@@ -100,36 +180,77 @@ def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
     if node.role != Role.VALUES or node.parent >= 0:
         return None
     records = file.pages(node.number)
-    encodings = records["encoding"]
-    missing = encodings == EncodingCode.ALL_MISSING
-    coded = encodings == EncodingCode.DICTIONARY
-    is_coded = bool(coded.any())
-    if not len(records) or (is_coded and not (coded | missing).all()):
+    encodings = set(records["encoding"].tolist())
+    is_coded = EncodingCode.DICTIONARY in encodings
+    if not encodings or (is_coded and not encodings <= _CODED):
         return None
-    if not is_coded and node.is_dictionary:
+    if not is_coded and (
+        node.is_dictionary or node.kind not in _KINDS or not _has_integers(records, node)
+    ):
         return None
-    if not is_coded and (node.kind not in _KINDS or not _has_integers(records, node)):
-        return None
-    facts = np.array(gather_facts(records, node))
+    is_plain = _are_plain(records, node, encodings)
+    facts = _facts(records, node)
     if node.kind == ValueKind.FLOAT and node.width == _SINGLE_BYTES and not is_coded:
-        exponents = facts[GatherFact.EXPONENT]
-        facts[GatherFact.EXPONENT] = np.where(
+        exponents = facts[PageFact.EXPONENT]
+        facts[PageFact.EXPONENT] = np.where(
             exponents == NOT_SCALED, SINGLE_BITS, exponents + SINGLE_SCALED
         )
-    _fill(facts, missing)
-    forms = _forms(records, node, facts)
-    ends = facts[GatherFact.START] + (records["row_count"] * facts[GatherFact.WIDTH] >> 3)
-    if int(ends[forms == PageForm.IN_PLACE].max(initial=0)) + _WORD_BYTES > file.length:
-        return None
-    gaps = _gaps(records, is_coded)
-    held = gaps[Gap.VALUES] + gaps[Gap.EXCEPTIONS] * node.width
-    partly = (forms == PageForm.IN_PLACE) & (gaps[Gap.EXCEPTIONS] > 0)
-    if int(held[partly].max(initial=0)) + _WORD_BYTES > file.length:
+    if not is_plain:
+        _fill(facts, records["encoding"] == EncodingCode.ALL_MISSING)
+    forms = np.zeros(len(records), np.uint8)
+    if not is_plain or (node.kind == ValueKind.SIGNED and node.width < _WORD_BYTES):
+        forms = _forms(records, node, facts)
+    ends = facts[PageFact.START] + (records["row_count"] * facts[PageFact.WIDTH] >> 3)
+    gaps = _gaps(records, is_coded, is_plain)
+    if not is_plain:
+        in_place = forms == PageForm.IN_PLACE
+        held = gaps[Gap.VALUES] + gaps[Gap.EXCEPTIONS] * node.width
+        ends = np.where(gaps[Gap.EXCEPTIONS] > 0, np.maximum(ends, held), ends)[in_place]
+    if int(ends.max(initial=0)) + _WORD_BYTES > file.length:
         return None
     starts = records["offset"].astype(np.int64)
     for array in (facts, gaps, starts):
         array.flags.writeable = False
-    return PageTable(node, facts, gaps, starts, forms, file.page_shift(node.number), is_coded)
+    return PageTable(
+        node=node,
+        facts=facts,
+        gaps=gaps,
+        starts=starts,
+        forms=forms,
+        shift=file.page_shift(node.number),
+        is_coded=is_coded,
+        is_plain=is_plain,
+        is_flat=encodings == {EncodingCode.FLAT},
+    )
+
+
+def _are_plain(records: npt.NDArray[np.void], node: FieldNode, encodings: set[int]) -> bool:
+    if node.is_dictionary:
+        return False
+    numbers = node.kind in NUMBERS and encodings <= _OF_NUMBERS
+    if not numbers and encodings != {EncodingCode.DICTIONARY}:
+        return False
+    codec, nulls, exceptions = (records[name] for name in ("codec", "null_count", "exceptions"))
+    if codec.any() or nulls.any() or exceptions.any():  # Codec.NONE is 0
+        return False
+    return bool(IS_ADDRESSABLE[records["inner"][_HAS_INNER[records["encoding"]]]].all())
+
+
+def _facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
+    """Return what is said of pages; of pages that are not arithmetic, maybe nothing true."""
+    facts = np.empty((PageFact.COUNT, len(records)), np.int64)
+    flat = records["encoding"] == EncodingCode.FLAT
+    # Of constants, only the base means anything.
+    alone = flat | (records["encoding"] == EncodingCode.CONSTANT)
+    facts[PageFact.START] = records["offset"].view(np.int64) + records["starts"][:, 0]
+    facts[PageFact.WIDTH] = np.where(alone, 0, records["bit_width"])
+    facts[PageFact.WIDTH][flat] = 1 if node.kind == ValueKind.BOOLEAN else node.width * 8
+    facts[PageFact.MASK] = _MASKS[facts[PageFact.WIDTH]]
+    facts[PageFact.BASE] = np.where(flat, 0, records["base"].view(np.int64))
+    facts[PageFact.STEP] = np.where(alone, 0, records["step"].view(np.int64))
+    scaled = records["encoding"] == EncodingCode.SCALED
+    facts[PageFact.EXPONENT] = np.where(scaled, records["exponent"], NOT_SCALED)
+    return facts
 
 
 def _has_integers(records: npt.NDArray[np.void], node: FieldNode) -> bool:
@@ -149,27 +270,34 @@ def _fill(facts: Integers, missing: npt.NDArray[np.bool_]) -> None:
     if not missing.any():
         return
     facts[:, missing] = 0
-    others = facts[GatherFact.EXPONENT][~missing]
-    facts[GatherFact.EXPONENT, missing] = others[0] if len(others) else NOT_SCALED
+    others = facts[PageFact.EXPONENT][~missing]
+    facts[PageFact.EXPONENT, missing] = others[0] if len(others) else NOT_SCALED
 
 
 def _forms(
     records: npt.NDArray[np.void], node: FieldNode, facts: Integers
 ) -> npt.NDArray[np.uint8]:
     encodings = records["encoding"]
-    within = HAS_INNER[encodings]
+    within = _HAS_INNER[encodings]
     addressable = _PLAIN[encodings] | (within & IS_ADDRESSABLE[records["inner"]])
     bits = node.width * 8
     if node.kind == ValueKind.SIGNED and bits < 64:
         # Negative integers that are kept as their bits are not what 64 bits make of them.
-        as_bits = (facts[GatherFact.WIDTH] == bits) & (facts[GatherFact.BASE] == 0)
-        addressable &= within | ~as_bits
+        as_bits = (facts[PageFact.WIDTH] == bits) & (facts[PageFact.BASE] == 0)
+        positive = (records["flags"] & PageFlag.BOUNDS != 0) & (
+            records["minimum"].view(np.int64) >= 0
+        )
+        addressable &= within | positive | ~as_bits
     unpacked = np.where(records["codec"] == Codec.NONE, PageForm.IN_PLACE, PageForm.UNPACKED)
     return np.where(addressable, unpacked, PageForm.DECODED).astype(np.uint8)
 
 
-def _gaps(records: npt.NDArray[np.void], is_coded: bool) -> Integers:
+def _gaps(records: npt.NDArray[np.void], is_coded: bool, is_plain: bool) -> Integers:
     gaps = np.zeros((Gap.COUNT, len(records)), np.int64)
+    gaps[Gap.NANS] = 0 if is_coded else records["nan_count"] > 0
+    if is_plain:
+        gaps[Gap.VALIDITY] = ALL_PRESENT
+        return gaps
     starts = records["offset"].astype(np.int64)
     partly = (records["flags"] & PageFlag.VALIDITY) != 0
     gaps[Gap.VALIDITY] = np.where(partly, starts, ALL_PRESENT)
@@ -179,7 +307,6 @@ def _gaps(records: npt.NDArray[np.void], is_coded: bool) -> Integers:
     gaps[Gap.PLACES] = starts + records["starts"][:, _PLACES_SLOT]
     gaps[Gap.PLACE_WIDTH] = records["inner_width"]
     gaps[Gap.VALUES] = starts + records["starts"][:, _VALUES_SLOT]
-    gaps[Gap.NANS] = 0 if is_coded else records["nan_count"] > 0
     return gaps
 
 
@@ -225,14 +352,14 @@ def placed_pages(
         ):
             data[at : at + len(page.payload)] = page.payload
             moved = at - int(table.starts[number])
-            facts[GatherFact.START, column, number] += moved
+            facts[PageFact.START, column, number] += moved
             gaps[[Gap.PLACES, Gap.VALUES], column, number] += moved
             if gaps[Gap.VALIDITY, column, number] >= 0:
                 gaps[Gap.VALIDITY, column, number] += moved
             if table.forms[number] == PageForm.DECODED:
                 held_words = data[words : words + page.length * _WORD_BYTES].view(np.int64)
                 _decode(page, held_words)
-                kept = facts[GatherFact.EXPONENT, column, number]
+                kept = facts[PageFact.EXPONENT, column, number]
                 facts[:, column, number] = words, 64, -1, 0, 0, kept
     for array in (data, facts, gaps):
         array.flags.writeable = False
@@ -241,7 +368,7 @@ def placed_pages(
 
 def _decode(page: Page, out: npt.NDArray[np.int64]) -> None:
     """Write the integers of a page, or the bits of its floats."""
-    if HAS_INNER[page.encoding]:
+    if _HAS_INNER[page.encoding]:
         inner_of(page).integers_into(page, 0, page.length, out)
         return
     values: npt.NDArray[Any] = encoding_by_code(page.encoding).decode(page, 0, page.length).data

@@ -33,13 +33,12 @@ from tessel.store.encodings.values import (
 )
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
-from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.known_pages import UNPACKED, SoundPages, is_running, summed
+from tessel.store.segment.page_tables import PageStack, PageTable, page_table
 from tessel.store.segment.validation import damaged
 
 if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
-    from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
     from tessel.store.segment.zone_maps import ZoneMaps
 
@@ -95,7 +94,7 @@ class SegmentPages:
     memos
         What queries found out of the segment alone, such as what page tables say of a predicate:
         the same query asks again.
-    stored, stored_with_gaps
+    stored
         What :mod:`~tessel.store.segment.stored_columns` found out of columns, by node.
     """
 
@@ -126,12 +125,10 @@ class SegmentPages:
         self._text_tables: dict[int, TextTable | None] = {}
         self._zone_maps: dict[int, ZoneMaps] = {}
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
-        self._tables: dict[int, GatherTable | None] = {}
         self._page_tables: dict[int, PageTable | None] = {}
-        self._stacks: dict[tuple[int, ...], GatherStack] = {}
+        self._stacks: dict[tuple[int, ...], PageStack] = {}
         self.memos: LruCache[Hashable, Any] = LruCache(_MOST_MEMOS)
         self.stored: dict[int, StoredColumn | None] = {}
-        self.stored_with_gaps: dict[int, StoredColumn | None] = {}
 
     def flag_of(self, node: int, number: int) -> int:
         """Return where the flag of a page is; that of a dictionary follows those of its column."""
@@ -277,38 +274,26 @@ class SegmentPages:
             _remember(self._columns, column_ids, found)
         return found
 
-    def gather_table(self, node: int) -> GatherTable | None:
-        """Return where single values of a column are found; None where pages must be asked.
-
-        None too where pages are verified each time they are touched.
-        """
-        if node not in self._tables:
-            table = None if self._always else gather_table(self.file, self.nodes[node])
-            self._tables[node] = table
-        return self._tables[node]
-
     def page_table(self, node: int) -> PageTable | None:
         """Return how the integers of a column are found; None where some page has none.
 
         None too where pages are verified each time they are touched.
         """
         if node not in self._page_tables:
-            from tessel.store.segment.page_tables import page_table
-
             table = None if self._always else page_table(self.file, self.nodes[node])
             self._page_tables[node] = table
         return self._page_tables[node]
 
-    def gather_stack(self, tables: Sequence[GatherTable]) -> GatherStack:
+    def page_stack(self, tables: Sequence[PageTable]) -> PageStack:
         """Return tables of this segment together; their columns are cut alike."""
         numbers = tuple([table.node.number for table in tables])
         found = self._stacks.get(numbers)
         if found is None:
-            found = GatherStack.of(tables, [self._first_flag[number] for number in numbers])
+            found = PageStack.of(tables, [self._first_flag[number] for number in numbers])
             _remember(self._stacks, numbers, found)
         return found
 
-    def touch_stack(self, stack: GatherStack, numbers: Integers) -> None:
+    def touch_stack(self, stack: PageStack, numbers: Integers) -> None:
         """Verify the pages of these numbers of all columns, where not yet found sound."""
         sound = self._sound[numbers + stack.first_flags]
         if np.count_nonzero(sound) < sound.size:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +25,15 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import LruCache
-from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
+from tessel.store.segment.page_tables import (
+    NOT_SCALED,
+    PageFact,
+    PageForm,
+    PageTable,
+    placed_pages,
+)
 from tessel.store.segment.pages import SegmentPages
-
-if TYPE_CHECKING:
-    from tessel.store.segment.page_tables import PageTable
 
 _WORD_BYTES = 8
 _ONE_PAGE = 40
@@ -120,7 +122,7 @@ class StoredColumns:
     @classmethod
     def nothing(cls, start: int, stop: int) -> StoredColumns:
         """Return rows of no column."""
-        data, facts = np.zeros(_WORD_BYTES, np.uint8), np.zeros((GatherFact.COUNT, 0, 1), np.int64)
+        data, facts = np.zeros(_WORD_BYTES, np.uint8), np.zeros((PageFact.COUNT, 0, 1), np.int64)
         blocks = StoredBlocks(_read_only(data), facts, _ONE_PAGE, start, stop)
         return cls((), blocks, LruCache(1))
 
@@ -143,10 +145,10 @@ class StoredColumns:
         at = held.start - (first << held.shift)
         data = np.zeros((last - first << held.shift) + _WORD_BYTES, np.uint8)
         data[at : at + len(mask)] = mask
-        facts = np.zeros((GatherFact.COUNT, 1, pages), np.int64)
-        facts[GatherFact.START, 0, first:last] = np.arange(last - first) << held.shift
-        facts[GatherFact.WIDTH], facts[GatherFact.MASK] = 8, 0xFF
-        facts[GatherFact.EXPONENT] = NOT_SCALED
+        facts = np.zeros((PageFact.COUNT, 1, pages), np.int64)
+        facts[PageFact.START, 0, first:last] = np.arange(last - first) << held.shift
+        facts[PageFact.WIDTH], facts[PageFact.MASK] = 8, 0xFF
+        facts[PageFact.EXPONENT] = NOT_SCALED
         blocks = StoredBlocks(_read_only(data), facts, held.shift, held.start, held.stop)
         column = StoredColumn(pa.bool_(), None, None, (0, 1))
         return self.beside([self, StoredColumns((column,), blocks, self.memos)])
@@ -176,8 +178,8 @@ class StoredColumns:
                 return None
             columns.append(column)
         kept = [place for place in range(len(columns)) if place not in added]
-        facts = np.zeros((GatherFact.COUNT, len(columns), pages), np.int64)
-        facts[GatherFact.EXPONENT] = NOT_SCALED
+        facts = np.zeros((PageFact.COUNT, len(columns), pages), np.int64)
+        facts[PageFact.EXPONENT] = NOT_SCALED
         facts[:, kept] = blocks.facts
         gaps = np.zeros((Gap.COUNT, len(columns), pages), np.int64)
         gaps[Gap.VALIDITY] = ALL_MISSING
@@ -197,10 +199,7 @@ class StoredColumns:
 
 def may_be_stored(segment: SegmentPages, nodes: Sequence[FieldNode]) -> bool:
     """Return whether page tables allow for all columns to be integers; no page is read."""
-    return bool(nodes) and all(
-        segment.gather_table(node.number) is not None or segment.page_table(node.number) is not None
-        for node in nodes
-    )
+    return bool(nodes) and all(segment.page_table(node.number) is not None for node in nodes)
 
 
 def stored_columns(
@@ -217,36 +216,28 @@ def stored_columns(
     """
     if start >= stop:
         return None
-    found = _plain_columns(segment, nodes, start, stop)
-    return _columns_with_gaps(segment, nodes, start, stop) if found is None else found
-
-
-def _page_numbers(shift: int, start: int, stop: int) -> Integers:
-    return np.arange(start >> shift, (stop - 1 >> shift) + 1)
-
-
-# --- plain columns --------------------------------------------------------------------------------
-
-
-def _plain_columns(
-    segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
-) -> StoredColumns | None:
-    tables: list[GatherTable] = []
+    tables: list[PageTable] = []
+    columns: list[StoredColumn] = []
     for node in nodes:
-        table = segment.gather_table(node.number)
+        table = segment.page_table(node.number)
         if table is None or table.shift != (tables[0] if tables else table).shift:
             return None
+        column = _kept_column(segment, table)
+        if column is None:
+            return None
         tables.append(table)
-    columns = [_kept_column(segment, table) for table in tables]
-    if None in columns:
-        return None
+        columns.append(column)
     shift = tables[0].shift
-    numbers = _page_numbers(shift, start, stop)
-    for node in nodes:
-        segment.touch(node.number, numbers)
-    facts = segment.gather_stack(tables).facts
-    blocks = StoredBlocks(_read_only(segment.data), facts, shift, start, stop)
-    return StoredColumns(tuple(columns), blocks, segment.memos)  # type: ignore[arg-type]
+    numbers = np.arange(start >> shift, (stop - 1 >> shift) + 1)
+    if (np.array([table.forms[numbers] for table in tables]) == PageForm.IN_PLACE).all():
+        stack = segment.page_stack(tables)
+        segment.touch_stack(stack, numbers)
+        data, facts, gaps = _read_only(segment.data), stack.facts, stack.gaps
+    else:
+        pages = [[segment.page(t.node.number, n) for n in numbers.tolist()] for t in tables]
+        data, facts, gaps = placed_pages(tables, pages, numbers)
+    blocks = StoredBlocks(data, facts, shift, start, stop, gaps)
+    return StoredColumns(tuple(columns), blocks, segment.memos)
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -255,85 +246,17 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def _kept_column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
+def _kept_column(segment: SegmentPages, table: PageTable) -> StoredColumn | None:
     number = table.node.number
     if number not in segment.stored:
         segment.stored[number] = _column(segment, table)
     return segment.stored[number]
 
 
-def _column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
+def _column(segment: SegmentPages, table: PageTable) -> StoredColumn | None:
     """Return what is known of a column; None for one whose integers are not its values."""
     node = table.node
-    if table.is_coded:
-        entries = segment.entries(node.number)
-        return StoredColumn(node.type, entries, None, None)
     zones = segment.zone_maps(node.number)
-    bounds: tuple[Any, Any] | None = None
-    if zones.bounded.all() and not (zones.low_open | zones.high_open).any():
-        bounds = zones.minimum.min().item(), zones.maximum.max().item()
-    if node.kind == ValueKind.FLOAT:
-        if node.width != 8 or zones.nans.any():
-            return None
-        return StoredColumn(node.type, None, table.facts[GatherFact.EXPONENT], bounds)
-    if bounds is None or not _same_integers(table, bounds):
-        return None
-    return StoredColumn(node.type, None, None, bounds)
-
-
-def _same_integers(table: GatherTable, bounds: tuple[int, int]) -> bool:
-    """Whether 64-bit arithmetic gives the values: not for narrow negative ones kept as bits."""
-    bits = table.node.width * 8
-    if bits == 64:
-        return bounds[1] < 1 << 63
-    as_bits = (table.facts[GatherFact.WIDTH] == bits) & (table.facts[GatherFact.BASE] == 0)
-    return bounds[0] >= 0 or not as_bits.any()
-
-
-# --- columns with gaps ----------------------------------------------------------------------------
-
-
-def _columns_with_gaps(
-    segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
-) -> StoredColumns | None:
-    from tessel.store.segment.page_tables import PageForm
-
-    tables: list[PageTable] = []
-    for node in nodes:
-        table = segment.page_table(node.number)
-        if table is None or table.shift != (tables[0] if tables else table).shift:
-            return None
-        tables.append(table)
-    columns = [_kept_column_with_gaps(segment, table) for table in tables]
-    if None in columns:
-        return None
-    shift = tables[0].shift
-    numbers = _page_numbers(shift, start, stop)
-    if any((table.forms[numbers] != PageForm.IN_PLACE).any() for table in tables):
-        from tessel.store.segment.page_tables import placed_pages
-
-        pages = [[segment.page(t.node.number, n) for n in numbers.tolist()] for t in tables]
-        data, facts, gaps = placed_pages(tables, pages, numbers)
-    else:
-        for node in nodes:
-            segment.touch(node.number, numbers)
-        data = _read_only(segment.data)
-        facts = _read_only(np.stack([table.facts for table in tables], axis=1))
-        gaps = _read_only(np.stack([table.gaps for table in tables], axis=1))
-    blocks = StoredBlocks(data, facts, shift, start, stop, gaps)
-    return StoredColumns(tuple(columns), blocks, segment.memos)  # type: ignore[arg-type]
-
-
-def _kept_column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn | None:
-    number = table.node.number
-    if number not in segment.stored_with_gaps:
-        segment.stored_with_gaps[number] = _column_with_gaps(segment, table)
-    return segment.stored_with_gaps[number]
-
-
-def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn | None:
-    node = table.node
-    zones = segment.file.zone_maps(node.number)
     has_missing = bool(zones.nulls.any())
     if table.is_coded:
         entries = segment.entries(node.number)
@@ -356,7 +279,7 @@ def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn |
         records = segment.records(node.number)
         # Where every exception is a NaN, integers stand for all values that are not missing.
         others = records["exceptions"] > records["nan_count"]
-        exponents = np.where(others, NOT_SCALED, table.facts[GatherFact.EXPONENT])
+        exponents = np.where(others, NOT_SCALED, table.facts[PageFact.EXPONENT])
         has_missing |= bool(zones.nans.any())
         return StoredColumn(node.type, None, exponents, bounds, has_missing)
     if bounds is None or bounds[1] >= 1 << 63:
@@ -369,8 +292,6 @@ def _proven_bounds(segment: SegmentPages, table: PageTable) -> tuple[int, int]:
 
     Page tables say little of decimals.
     """
-    from tessel.store.segment.page_tables import PageForm
-
     lows, highs = [0], [0]
     for page, rows in enumerate(segment.records(table.node.number)["row_count"].tolist()):
         _, width, _, base, step, _ = table.facts[:, page].tolist()

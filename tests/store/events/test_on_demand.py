@@ -22,7 +22,7 @@ from tessel.errors import (
 from tessel.store.events import Cell, LiveStore, Recorder, Row, id_bytes, recordings
 from tessel.store.events import batch as batches
 from tessel.store.events.stored_cells import CellCache
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance.leases import all_leases
 from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository

@@ -12,14 +12,10 @@ import pytest
 
 from tessel.errors import CorruptStoreError
 from tessel.expression.schema import TableSchema
-from tessel.store.history import (
-    Change,
-    Commit,
-    History,
-    Removal,
-    Replacement,
-    SymbolState,
-)
+from tessel.store.history.changes import Change, Removal, Replacement
+from tessel.store.history.history import History
+from tessel.store.history.symbol import SymbolState
+from tessel.store.history.versions import Commit
 from tessel.store.names import STORE
 from tessel.store.objects import MemoryObjects
 from tests.store.helpers import new_place

@@ -26,7 +26,7 @@ from tessel.errors import (
     SymbolNotFoundError,
     VersionNotFoundError,
 )
-from tessel.store.history import Commit, timestamp_of
+from tessel.store.history.versions import Commit, timestamp_of
 from tessel.store.names import log_name
 from tessel.store.repository import Repository
 from tests.store.history.helpers import CountingObjects, changes_of, put, small_nodes, values

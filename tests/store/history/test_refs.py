@@ -27,8 +27,7 @@ from tessel.errors import (
     TesselError,
     VersionNotFoundError,
 )
-from tessel.store.history import open_store
-from tessel.store.history.documents import Fields, seal
+from tessel.store.history.documents import Fields, open_store, seal
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs
 from tessel.store.maintenance.fsck import check_store

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from tessel.store.history import CommittedChange, Replacement
+from tessel.store.history.changes import Replacement
+from tessel.store.history.committed_changes import CommittedChange
 from tessel.store.names import log_name
 from tessel.store.repository import Repository
 from tests.store.helpers import read

@@ -26,8 +26,11 @@ from tessel.errors import (
     StoreError,
 )
 from tessel.options import options
-from tessel.store.history import History, LogEntry, open_store, timestamp_of
 from tessel.store.history.advisory_lock import advisory_lock
+from tessel.store.history.documents import open_store
+from tessel.store.history.history import History
+from tessel.store.history.log import LogEntry
+from tessel.store.history.versions import timestamp_of
 from tessel.store.objects import LocalObjects, ObjectStore
 from tessel.store.objects.local import TEMPORARY
 from tests.store.history.helpers import CountingObjects, changes_of, put, values

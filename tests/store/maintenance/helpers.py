@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.errors import StoreError
 from tessel.store import Repository
-from tessel.store.manifest import Manifest
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import STORE, log_name, segment_name
 from tessel.store.objects import MemoryObjects
 from tests.store.helpers import read

@@ -12,7 +12,7 @@ import pytest
 from tessel.errors import StoreError
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance.fsck import CheckReport, check_store
 from tessel.telemetry import Event, subscribe
 from tests.store.helpers import read

@@ -23,8 +23,7 @@ from tessel.errors import (
     StoreError,
 )
 from tessel.store import Repository
-from tessel.store.history import open_store
-from tessel.store.history.documents import FORMAT, seal
+from tessel.store.history.documents import FORMAT, open_store, seal
 from tessel.store.maintenance import leases
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.maintenance.leases import put_lease

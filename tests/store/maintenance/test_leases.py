@@ -16,7 +16,7 @@ from tessel.errors import (
     SnapshotExpiredError,
     VersionNotFoundError,
 )
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance import leases
 from tests.store.maintenance.helpers import LONG, AgingObjects, contents, opened
 

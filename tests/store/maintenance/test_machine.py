@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tessel.errors import LeaseExpiredError, SnapshotExpiredError
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.maintenance.leases import Lease
 from tests.store.maintenance.helpers import LONG, AgingObjects, contents, needed, opened

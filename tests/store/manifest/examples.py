@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from tessel.store.manifest.packing import (
-    Changes,
-    ManifestConfiguration,
-    ManifestMembers,
-    ManifestRule,
-    ManifestSet,
-    MembershipTable,
-    PackingPlan,
-    Run,
-    SymbolContent,
-    SymbolMembership,
-)
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
+from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
+from tessel.store.manifest.packing.plan import PackingPlan
+from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 
 MIB = 1 << 20
 RATE = 24

@@ -7,16 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from tessel.store.manifest.packing import (
-    Changes,
-    ManifestConfiguration,
-    ManifestRule,
-    ManifestSet,
-    PackingPlan,
-    plan_folds,
-    repack,
-)
-from tessel.store.manifest.packing.pack import pack
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
+from tessel.store.manifest.packing.membership import Changes
+from tessel.store.manifest.packing.pack import pack, repack
+from tessel.store.manifest.packing.plan import PackingPlan
+from tessel.store.manifest.packing.tails import plan_folds
 from tests.store.manifest.model import (
     ModelStore,
     SliceEndsOf,

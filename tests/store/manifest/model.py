@@ -14,18 +14,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeVar
 
-from tessel.store.manifest.packing import (
-    FoldPlan,
-    ManifestConfiguration,
-    ManifestMembers,
-    ManifestSet,
-    MembershipTable,
-    PackingPlan,
-    Run,
-    SymbolContent,
-    SymbolMembership,
-    plan_tails,
-)
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestSet
+from tessel.store.manifest.packing.membership import Run, SymbolContent
+from tessel.store.manifest.packing.plan import PackingPlan
+from tessel.store.manifest.packing.tails import FoldPlan, plan_tails
+from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 
 Tokens = tuple[int, ...]
 Key = TypeVar("Key")

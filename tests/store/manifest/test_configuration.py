@@ -10,13 +10,8 @@ import pytest
 
 from tessel.display import render_text
 from tessel.errors import NameNotFoundError, OptionError
-from tessel.store.manifest.packing import (
-    LARGEST_MANIFEST_BYTES,
-    ManifestConfiguration,
-    ManifestRule,
-    ManifestSet,
-    Preload,
-)
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet, Preload
+from tessel.store.manifest.packing.validation import LARGEST_MANIFEST_BYTES
 
 
 def test_the_usual_configuration() -> None:

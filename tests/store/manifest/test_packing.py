@@ -5,20 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tessel.errors import InvalidInputError
-from tessel.store.manifest.packing import (
-    Changes,
-    ManifestConfiguration,
-    ManifestRule,
-    ManifestSet,
-    MembershipTable,
-    Part,
-    Placement,
-    Run,
-    oversized,
-    repack,
-)
-from tessel.store.manifest.packing.pack import pack
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
+from tessel.store.manifest.packing.bins import Placement
+from tessel.store.manifest.packing.membership import Changes, Run
+from tessel.store.manifest.packing.pack import pack, repack
+from tessel.store.manifest.packing.plan import Part, oversized
 from tests.store.manifest.examples import MIB, content, layout, new, sets, stored
+from tests.store.manifest.memberships import MembershipTable
 from tests.store.manifest.model import SliceEndsOf
 
 # --- reuse ----------------------------------------------------------------------------------------

@@ -17,18 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.store.manifest.packing import (
-    Changes,
-    ManifestConfiguration,
-    ManifestRule,
-    ManifestSet,
-    MembershipTable,
-    Run,
-    SymbolContent,
-    SymbolMembership,
-)
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
+from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
 from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.histories import MIB, NAMES, History, configurations
+from tests.store.manifest.memberships import MembershipTable, SymbolMembership
 from tests.store.manifest.model import (
     ModelStore,
     Symbol,

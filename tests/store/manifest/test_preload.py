@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tessel.store.manifest.packing import Preload, PreloadCandidate, choose_preloads
+from tessel.store.manifest.packing import Preload
+from tessel.store.manifest.packing.preload import PreloadCandidate, choose_preloads
 
 CANDIDATES = [
     PreloadCandidate("m1", 50_000, ("axis", "time", "quotes")),

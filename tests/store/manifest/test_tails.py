@@ -7,24 +7,18 @@ import random
 
 import pytest
 
-from tessel.store.manifest.packing import (
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
+from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
+from tessel.store.manifest.packing.pack import pack
+from tessel.store.manifest.packing.plan import oversized
+from tessel.store.manifest.packing.tails import (
     FAN_IN,
-    Changes,
-    ManifestConfiguration,
-    ManifestMembers,
-    ManifestRule,
-    ManifestSet,
-    MembershipTable,
-    Run,
-    SymbolContent,
-    SymbolMembership,
     TailJoin,
-    oversized,
     plan_folds,
     plan_tails,
     should_fold,
 )
-from tessel.store.manifest.packing.pack import pack
+from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 from tests.store.manifest.model import ModelStore, SliceEndsOf, Symbol
 
 MIB = 1 << 20

@@ -19,7 +19,7 @@ from tessel.errors import (
 )
 from tessel.options import options
 from tessel.store import Repository, Transaction
-from tessel.store.history import MATRIX
+from tessel.store.history.rebase import MATRIX
 from tessel.store.operations.reading import Reader
 from tests.store.helpers import read
 

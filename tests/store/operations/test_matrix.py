@@ -12,7 +12,8 @@ import pytest
 from tessel.errors import CommitConflictError, TesselError
 from tessel.options import options
 from tessel.store import Repository, Transaction
-from tessel.store.history import KINDS, MATRIX
+from tessel.store.history.committed_changes import KINDS
+from tessel.store.history.rebase import MATRIX
 from tests.store.helpers import read
 
 _DOCUMENT = Path(__file__).parents[3] / "docs" / "changing-data.md"

@@ -345,7 +345,7 @@ def test_the_last_time_after_the_end_was_cut_is_that_of_a_row() -> None:
 
 
 def test_an_update_reads_the_segments_at_its_bounds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tessel.store.manifest import SegmentSource
+    from tessel.store.manifest.piece import SegmentSource
 
     repository = Repository.open("memory://")
     with options(segment_rows=100, segment_columns=1):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 import pytest
 
-from tessel.store.history import Snapshot
-from tessel.store.manifest import Manifest
+from tessel.store.history.snapshot import Snapshot
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.repository import Repository
 from tests.store.history.helpers import small_nodes

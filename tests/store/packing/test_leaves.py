@@ -17,18 +17,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tessel.errors import InvalidInputError
-from tessel.store.history import Leaf, leaves
+from tessel.store.history import leaves
 from tessel.store.history.documents import seal
+from tessel.store.history.leaves import Leaf
 from tessel.store.history.symbol import Packing, SymbolPacking
 from tessel.store.manifest.packing import (
-    LEAF_TAILS,
     ManifestConfiguration,
     ManifestRule,
     ManifestSet,
-    fold_start,
     leaf_folds,
-    plan_leaf_fold,
 )
+from tessel.store.manifest.packing.leaf_folds import LEAF_TAILS, fold_start, plan_leaf_fold
 from tessel.store.repository import Repository
 from tests.store.helpers import assert_same, read
 from tests.store.history.helpers import CountingObjects

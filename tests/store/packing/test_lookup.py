@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from tessel.errors import CorruptStoreError
-from tessel.store.history import Lookup, Snapshot
 from tessel.store.history.leaves import Leaf
+from tessel.store.history.snapshot import Lookup, Snapshot
 from tessel.store.history.tree import Nodes
-from tessel.store.manifest.packing import SnapshotMembership
+from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.objects import MemoryObjects
 from tessel.store.repository import Repository
 from tests.store.helpers import new_place

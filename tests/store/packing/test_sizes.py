@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.commits import simulate
 from tessel.options import options
-from tessel.store.manifest import Extent, SegmentTable
+from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.repository import Repository
 from tests.store.helpers import assert_same, read
 from tests.store.history.helpers import CountingObjects

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from tessel.options import options
-from tessel.store.history import History, Repacking
+from tessel.store.history.changes import Repacking
+from tessel.store.history.history import History
 from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.repository import Repository
 from tests.store.helpers import assert_same, new_place, read

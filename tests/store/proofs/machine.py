@@ -29,7 +29,7 @@ from tessel.errors import (
     SnapshotExpiredError,
 )
 from tessel.options import options
-from tessel.store.history import timestamp_of
+from tessel.store.history.versions import timestamp_of
 from tessel.store.maintenance import MINIMUM_AGE
 from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.objects import MemoryObjects

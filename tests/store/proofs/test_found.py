@@ -10,7 +10,7 @@ import pytest
 from tessel.api import Store
 from tessel.errors import CommitConflictError, CorruptStoreError, InvalidInputError
 from tessel.options import options
-from tessel.store.history import open_store
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.transaction import Transaction
 from tests.store.maintenance.helpers import AgingObjects, opened

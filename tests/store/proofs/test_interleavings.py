@@ -11,7 +11,8 @@ import pytest
 
 from tessel.errors import CommitConflictError, RefExistsError, SymbolNotFoundError, TesselError
 from tessel.store import Repository, Transaction
-from tessel.store.history import committer, open_store
+from tessel.store.history import committer
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.objects import MemoryObjects, ObjectStore
 from tests.store.helpers import read

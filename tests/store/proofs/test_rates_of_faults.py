@@ -18,7 +18,8 @@ import pytest
 from tessel.errors import CommitUnknownError, StoreError, TesselError
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.history import committer, open_store
+from tessel.store.history import committer
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.objects import LocalObjects, MemoryObjects
 from tests.store.helpers import read

@@ -98,7 +98,7 @@ def test_texts_of_more_than_31_bits_are_left_alone(level: str) -> None:
     table = with_ids(pa.table({"text": ["a" * 60, "b" * 60] * 4_000}))
     segment = opened(table)
     (node,) = segment.tops
-    stored = segment.gather_table(node.number)
+    stored = segment.page_table(node.number)
     assert stored is not None
     blocks = module._blocks(segment, stored, 0, 8_000)
     texts = TextTable(np.zeros((2, 8), np.uint64), np.full(2, 1 << 30), 1 << 30)

@@ -18,12 +18,12 @@ from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.reader import SegmentReader
 from tessel.store.segment.sources.base import ReadSource
-from tessel.store.segment.sources.requests import PreadSource
+from tessel.store.segment.sources.requests import ObjectStoreSource
 from tessel.store.segment.sources.views import MmapSource
 from tests.store.segment.helpers import opened, plain
 from tests.store.segment.samples import SAMPLES
 
-KINDS = {"mmap": MmapSource, "pread": PreadSource}
+KINDS = {"mmap": MmapSource, "pread": ObjectStoreSource}
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 

@@ -10,9 +10,9 @@ from tessel.errors import CorruptSegmentError, SymbolNotFoundError
 from tessel.options import options
 from tessel.store import Repository
 from tessel.store.objects import MemoryObjects
-from tessel.store.segment import PackWriter, SegmentReader
 from tessel.store.segment.file_writer import encode_segment
-from tessel.store.segment.packs import pack_directory
+from tessel.store.segment.packs import PackWriter, pack_directory
+from tessel.store.segment.reader import SegmentReader
 from tests.store.helpers import read
 
 

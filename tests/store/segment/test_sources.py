@@ -23,7 +23,7 @@ from tessel.errors import (
     OptionError,
     TesselError,
 )
-from tessel.store.objects import LocalObjects, MemoryObjects, ObjectStore
+from tessel.store.objects import LocalObjects, MemoryObjects
 from tessel.store.segment.sources.base import (
     LOCAL,
     REMOTE,
@@ -33,14 +33,14 @@ from tessel.store.segment.sources.base import (
     Viewing,
 )
 from tessel.store.segment.sources.open import open_source
-from tessel.store.segment.sources.requests import ObjectStoreSource, PreadSource, ReadWorkers
+from tessel.store.segment.sources.requests import ObjectStoreSource
 from tessel.store.segment.sources.views import MemorySource, MmapSource
 
 SOURCES: dict[str, Callable[[Any], ReadSource]] = {
     "memory": MemorySource,
     "mmap": MmapSource,
     "object_store": ObjectStoreSource,
-    "pread": PreadSource,
+    "pread": lambda objects: open_source(LocalObjects(objects.uri, mapped=False)),
 }
 DATA = {
     "pack/a": np.random.default_rng(1).integers(0, 256, 100_000, dtype=np.uint8).tobytes(),
@@ -143,7 +143,7 @@ def test_the_store_chooses(local: LocalObjects):
         """Some other store."""
 
     assert isinstance(open_source(local), MmapSource)
-    assert isinstance(open_source(LocalObjects(local.uri, mapped=False)), PreadSource)
+    assert isinstance(open_source(LocalObjects(local.uri, mapped=False)), ObjectStoreSource)
     assert isinstance(open_source(MemoryObjects.named("")), MemorySource)
     assert isinstance(open_source(Elsewhere("memory://x")), MemorySource)
     assert isinstance(open_source(Cloud()), ObjectStoreSource)
@@ -161,22 +161,9 @@ def test_limits_suit_the_place(local: LocalObjects):
     assert (REMOTE.gap_bytes, REMOTE.part_bytes) == (3 << 19, 16 << 20)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda objects: PreadSource(objects, threads=0),
-        lambda objects: ObjectStoreSource(objects, in_flight=0),
-    ],
-)
-def test_there_is_a_thread_at_least(local: LocalObjects, make: Callable[[ObjectStore], object]):
+def test_there_is_a_thread_at_least(local: LocalObjects):
     with pytest.raises(OptionError):
-        make(local)
-
-
-def test_memory_may_be_buffers_by_name():
-    source = MemorySource({"blob": pa.py_buffer(b"some bytes")})
-    ranges = ByteRanges(("blob", "other"), np.arange(2), np.array([5, 5]), np.array([10, 10]))
-    assert [outcome(answer) for answer in source.read(ranges)] == [b"bytes", NotFoundError]
+        ObjectStoreSource(local, in_flight=0)
 
 
 # --- maps -----------------------------------------------------------------------------------------
@@ -309,12 +296,20 @@ def test_the_main_thread_reads_nothing_itself():
 
 
 def test_what_a_read_raises_is_its_answer():
-    def fail() -> pa.Buffer:
-        raise ZeroDivisionError
+    class Failing(MemoryObjects):
+        def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+            if offset != 1:
+                raise ZeroDivisionError
+            return super().get_range(name, offset, length)
 
-    workers = ReadWorkers(1, "test")
-    found = workers.run([[fail, lambda: pa.py_buffer(b"x")], [fail]])
-    assert [outcome(answer) for answer in found] == [ZeroDivisionError, b"x", ZeroDivisionError]
+    objects = Failing("memory://failing")
+    objects.put_if_absent("o", b"xyz")
+    source = ObjectStoreSource(objects, in_flight=1)
+    expected = [ZeroDivisionError, b"y", ZeroDivisionError]
+    assert [outcome(answer) for answer in source.read(single_bytes(0, 1, 2))] == expected
+    with ThreadPoolExecutor(1) as other:
+        answers = other.submit(source.read, single_bytes(0, 1, 2)).result(60)
+    assert [outcome(answer) for answer in answers] == expected
 
 
 # --- processes ------------------------------------------------------------------------------------

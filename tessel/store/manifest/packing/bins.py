@@ -273,7 +273,7 @@ class Piece:
 def split(
     target: ManifestSet,
     item: Item,
-    membership: Membership,
+    membership: Membership | None,
     slice_ends: Sequence[int] | None,
     *,
     afresh: bool,
@@ -292,7 +292,7 @@ def split(
     item
         The symbol.
     membership
-        Where its rows lie now.
+        Where its rows lie now; None for rows that lie nowhere yet.
     slice_ends
         The ends of its row slices, counted in its segments, ascending; None for one segment each.
     afresh
@@ -305,7 +305,12 @@ def split(
             f"the row slices of symbol {item.name!r} do not end at its {item.all_segments} segments"
         )
     # What lies in the store was measured before it was uploaded, whatever the estimate says now.
-    own = _own_pieces(target, item, membership, ends, _most_segments(target, item.estimated_rate))
+    order: Sequence[str] = ()
+    own: list[Piece] = []
+    if membership is not None:
+        order = membership.manifests_of(item.id)
+        most = _most_segments(target, item.estimated_rate)
+        own = _own_pieces(target, item, membership, ends, most)
     pieces: list[Piece] = []
     start = 0
     for kept in () if afresh else own:
@@ -313,7 +318,7 @@ def split(
         pieces.append(kept)
         start = kept.stop
     pieces += _cut(start, item.segments, ends, limit)
-    joined = _join(pieces, limit, list(membership.manifests_of(item.id)))
+    joined = _join(pieces, limit, order)
     same = {(piece.start, piece.stop): piece.manifest for piece in own}
     return [Piece(p.start, p.stop, same.get((p.start, p.stop))) for p in joined]
 

@@ -16,7 +16,6 @@ from tessel.store.manifest.packing.bins import Item, fill, split
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.membership import (
     Membership,
-    MembershipTable,
     SymbolContent,
     tails_of,
 )
@@ -156,7 +155,7 @@ def plan_tails(
             items += [item] if item.segments else []
             continue
         ends = None if slice_ends is None else slice_ends(item.id)
-        for piece in split(limits, item, MembershipTable(), ends, afresh=True):
+        for piece in split(limits, item, None, ends, afresh=True):
             part = Part(item.id, piece.start, piece.stop)
             check_bytes(configuration, limits, part.segments * item.rate)
             big.append(PlannedManifest.of(None, [(part, item.rate)]))

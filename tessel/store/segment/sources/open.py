@@ -7,7 +7,7 @@ from functools import singledispatch
 from tessel.store.objects.base import ObjectStore
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
-from tessel.store.segment.sources.base import ReadSource
+from tessel.store.segment.sources.base import LOCAL, ReadSource
 
 
 @singledispatch
@@ -24,9 +24,9 @@ def _(objects: LocalObjects) -> ReadSource:
         from tessel.store.segment.sources.views import MmapSource
 
         return MmapSource(objects)
-    from tessel.store.segment.sources.requests import PreadSource
+    from tessel.store.segment.sources.requests import ObjectStoreSource
 
-    return PreadSource(objects)
+    return ObjectStoreSource(objects, in_flight=8, limits=LOCAL)
 
 
 @open_source.register

@@ -6,16 +6,15 @@ Touching a mapped page that its file no longer has ends the process (SIGBUS), so
 checked against the length that was mapped, and files are looked at again in every call: one that
 has become shorter is an error. Segment files never shrink; where one does not trust a disk to keep
 that promise between the check and the touch,
-:class:`~tessel.store.segment.sources.requests.PreadSource` is the choice.
+:class:`~tessel.store.segment.sources.requests.ObjectStoreSource` is the choice.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import ClassVar, Final, Generic, TypeVar
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -23,11 +22,7 @@ from tessel.arrays import different
 from tessel.errors import StoreError, TesselError
 from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
-from tessel.store.objects.base import (
-    ObjectStore,
-    object_absent,
-    short_object,
-)
+from tessel.store.objects.base import ObjectStore, short_object
 from tessel.store.objects.local import LocalObjects, object_path, open_object
 from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
@@ -80,70 +75,33 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
     return answers
 
 
-Opened = TypeVar("Opened")
-
-_numbers = itertools.count()
-
-
-class OpenFiles(Generic[Opened]):
-    """What was made of the files used last, by name; the oldest are let go.
-
-    Letting go drops a reference: what others still use stays open until they are done.
-
-    Parameters
-    ----------
-    make
-        Opens an object by name.
-    cache
-        The LRU cache of opened objects, under one bound for all that share it.
-    """
-
-    def __init__(
-        self, make: Callable[[str], Opened], cache: LruCache[tuple[int, str], Opened]
-    ) -> None:
-        self._make = make
-        self._cache = cache
-        self._number = next(_numbers)
-
-    def get(self, name: str) -> Opened:
-        """Return the opened object; raises what ``make`` raises."""
-        # Another thread may be faster; either will do.
-        return self._cache.get_or_make((self._number, name), lambda: self._make(name))
-
-    def __del__(self) -> None:
-        self._cache.drop(lambda key: key[0] == self._number)
-
-
 class MemorySource:
     """Slices of buffers; no thread, no copy.
 
     Parameters
     ----------
     objects
-        A store whose ``get`` does not copy, or buffers by name.
+        A store whose ``get`` does not copy.
     """
 
     limits: ClassVar[CoalesceLimits] = LOCAL
 
-    def __init__(self, objects: ObjectStore | Mapping[str, pa.Buffer]) -> None:
-        self._objects = objects
+    def __init__(self, objects: ObjectStore) -> None:
+        self.view = objects.get
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice per range."""
         return answers_from_views(ranges, self.view)
 
-    def view(self, name: str) -> pa.Buffer:
-        """Return all bytes of an object."""
-        if not isinstance(self._objects, Mapping):
-            return self._objects.get(name)
-        found = self._objects.get(name)
-        if found is None:
-            raise object_absent(name, "memory")
-        return found
-
 
 _cache: Final[LruCache[tuple[int, str], _File]] = LruCache(256)
-"""No descriptors, so the bound is for the memory of small files, and the maps of large ones."""
+"""Files that were used last, of all sources together, by the number of the source and by name.
+
+No descriptors, so the bound is for the memory of small files, and the maps of large ones. What
+leaves it stays open until those who use it are done.
+"""
+
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +133,11 @@ class MmapSource:
     limits: ClassVar[CoalesceLimits] = LOCAL
 
     def __init__(self, objects: LocalObjects) -> None:
-        self._files = OpenFiles(partial(_mapped, objects.uri), _cache)
+        self._root = objects.uri
+        self._number = next(_numbers)
+
+    def __del__(self) -> None:
+        _cache.drop(lambda key: key[0] == self._number)
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice of the map per range."""
@@ -183,7 +145,8 @@ class MmapSource:
 
     def view(self, name: str) -> pa.Buffer:
         """Return all bytes of an object."""
-        found = self._files.get(name)
+        # Another thread may be faster; either will do.
+        found = _cache.get_or_make((self._number, name), lambda: _mapped(self._root, name))
         size = found.size()
         if size < found.whole.size:
             raise short_object(name, 0, found.whole.size, size)
