@@ -9,7 +9,7 @@ of a chunk of rows fits into 64 bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ FieldResult = dict[int, Integers] | NDArray[Any]
 """The result of a field: sums by bit position, or an extreme of each group."""
 
 HALF_BITS = 32
-HALF_MASK = (1 << HALF_BITS) - 1
 MOST_CHUNK_BITS = 20
 """At most ``2**20`` rows are added before their sums are brought to safety."""
 LARGEST_EXPONENT = 40
@@ -202,18 +201,12 @@ class FieldRegisters:
         return self.kinds, self.sources, self.scales, self.limbs
 
 
-def put_halves(low: Integers, high: Integers, sums: Integers) -> None:
-    """Add sums of a chunk to the totals of their halves, which no number of chunks fills."""
-    low += sums & HALF_MASK
-    high += sums >> HALF_BITS
-
-
 def field_sums(
-    fields: Sequence[SumField], low: Integers, high: Integers, limb_bits: int
+    fields: Sequence[SumField], halves: Iterable[tuple[Integers, Integers]], limb_bits: int
 ) -> list[dict[int, Integers]]:
-    """Return the sums of fields by bit position from totals of parts; extremes have none."""
+    """Return the sums of fields by bit position from both halves of parts; extremes have none."""
     found: list[dict[int, Integers]] = []
-    part = 0
+    parts = iter(halves)
     for field in fields:
         if field.kind > FieldKind.FLOAT:
             continue
@@ -225,13 +218,7 @@ def field_sums(
             places = [first - limb_bits, first]
         sums_of: dict[int, Integers] = {}
         for place in places:
-            put_sums(sums_of, place, low[:, part])
-            put_sums(sums_of, place + HALF_BITS, high[:, part])
-            part += 1
+            for at, half in zip((place, place + HALF_BITS), next(parts), strict=True):
+                sums_of[at] = sums_of[at] + half if at in sums_of else half
         found.append(sums_of)
     return found
-
-
-def put_sums(sums: dict[int, Integers], place: int, more: Integers) -> None:
-    """Add to the sums at a bit position."""
-    sums[place] = sums[place] + more if place in sums else more

@@ -1,7 +1,7 @@
 """Floats split into two fixed-point limbs, which are added as integers.
 
-:mod:`tessel.kernels.fields` says how wide the limbs are; :mod:`tessel.kernels.group_sums` and
-:mod:`tessel.kernels.run_sums` add them.
+:mod:`tessel.kernels.fields` says how wide the limbs are; :mod:`tessel.kernels.group_sums` adds
+them.
 """
 
 from __future__ import annotations

@@ -178,28 +178,63 @@ def _add(integers: Any, numbers: Any, slots: Any, sums: Any, rows: Any) -> None:
 
 
 @inner
-def _add_all(integers: Any, zero: int, slots: Any, sums: Any, rows: Any) -> None:
-    """Add rows to the one group there is: a run, in which nothing waits for a store."""
+def _add_all(
+    integers: Any, zero: int, slots: Any, sums: Any, line: Any, start: Any, stop: Any
+) -> None:
+    """Add rows that follow one another to one group: nothing waits for a store."""
     for at in range(len(slots)):
         first, second = slots[at, _FIRST], slots[at, _SECOND]
-        total = slots[at, _CONSTANT] * np.int64(rows)
+        total = slots[at, _CONSTANT] * np.int64(stop - start)
         if first != zero:
             source = place_of(first)
-            for row in range(rows):
+            for row in range(start, stop):
                 total += integers[source + row]
         if second >= 0:
             above = np.int64(0)
             source = place_of(second)
-            for row in range(rows):
+            for row in range(start, stop):
                 above += integers[source + row]
             total += above << slots[at, _UP]
-        sums[0, at] += total
+        sums[line, at] += total
 
 
 @inner
-def _drain(parts: Any, sums: Any, lane_bits: int, low: Any, high: Any) -> None:
-    """Take the slots apart, add the halves of what is in them to the totals, and clear them."""
-    for line in range(len(low) << lane_bits):
+def _extreme_of_all(held: Any, start: Any, stop: Any, best: Any, greatest: bool) -> Any:
+    """Return the best of what was found before and of rows that follow one another."""
+    if greatest:
+        for place in range(start, stop):
+            value = held[place]
+            best = value if value > best else best
+    else:
+        for place in range(start, stop):
+            value = held[place]
+            best = value if value < best else best
+    return best
+
+
+@inner
+def _end_of_run(end: int, chosen: Any, packed: bool, at: int, count: int) -> int:
+    """Return the place behind the last of some rows, from ``at`` on, that is before row ``end``."""
+    if not packed:
+        return min(count, end)
+    while at < count and chosen[at] < end:
+        at += 1
+    return at
+
+
+@inner
+def _shift_numbers(integers: Any, numbers: Any, by: int, out: Any, start: Any, stop: Any) -> None:
+    """Write the numbers of groups inside of a run as those among the groups of all runs."""
+    for place in range(start, stop):
+        integers[out + place] = integers[numbers + place] + by
+
+
+@inner
+def _drain(
+    parts: Any, sums: Any, lane_bits: int, begin: Any, end: Any, low: Any, high: Any
+) -> None:
+    """Take slots of some groups apart, add the halves in them to the totals, and clear them."""
+    for line in range(begin << lane_bits, end << lane_bits):
         group = line >> lane_bits
         for part in range(len(parts)):
             slot, width = parts[part, _SLOT], parts[part, _WIDTH]
@@ -213,8 +248,8 @@ def _drain(parts: Any, sums: Any, lane_bits: int, low: Any, high: Any) -> None:
                 sums[line, slot] = (held - value) >> width
             else:
                 sums[line, slot] = 0
-            low[group, part] += value & _HALF_MASK
-            high[group, part] += value >> _HALF
+            low[part, group] += value & _HALF_MASK
+            high[part, group] += value >> _HALF
 
 
 # An extreme is written only where it changes, which is soon seldom: no row then waits for a store.
@@ -295,17 +330,21 @@ def _still_unseen(unseen: Any, count: int, sums: Any, lane_bits: int, slot: int)
 
 
 @kernel(
-    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, group: i64, {FIELDS}, parts: i64[parts, 2], "
-    "slots: i64[slots, 4], count_slot: i64, chunk_rows: i64, lane_bits: i64, "
-    "sums: mut i64[lines, words], unseen: mut i64[unseen], first_row: mut i64[groups], "
-    "last_row: mut i64[last_groups], low: mut i64[groups, parts], high: mut i64[groups, parts], "
-    "best: mut i64[fields, lines], best_floats: mut f64[fields, lines] -> bool"
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, group: i64, codes: i64[codes], "
+    f"ends: i64[runs], run: i64, {FIELDS}, parts: i64[parts, 2], slots: i64[slots, 4], "
+    "count_slot: i64, chunk_rows: i64, lane_bits: i64, sums: mut i64[lines, words], "
+    "unseen: mut i64[unseen], first_row: mut i64[groups], last_row: mut i64[last_groups], "
+    "low: mut i64[parts, groups], high: mut i64[parts, groups], best: mut i64[fields, lines], "
+    "best_floats: mut f64[fields, lines] -> i64"
 )
 def add_groups(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
     steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
     select: Any, chosen: Any,
     group: Any,
+    codes: Any,
+    ends: Any,
+    run: Any,
     kinds: Any, sources: Any, scales: Any, limbs: Any,
     parts: Any,
     slots: Any,
@@ -321,30 +360,35 @@ def add_groups(
     best: Any,
     best_floats: Any,
 ) -> Any:  # fmt: skip
-    """Add rows ``[start, stop)`` to the totals; return whether that failed.
+    """Add rows ``[start, stop)`` to the totals; return how many counted, −1 where that failed.
 
     It does where bits of a float would be lost, and where a number is no group.
 
-    ``low`` and ``high`` have a line a group, and in it the halves of each part. Until a chunk of
+    The number of a row's group is in the register ``group``, or, of the rows that count, in
+    ``codes``; without either there is one group. Runs of rows, of which ``run`` is the first, have
+    groups of their own, so many each, and ``ends`` says where each run ends.
+
+    ``low`` and ``high`` have a line a part, and in it a half of each group. Until a chunk of
     rows is full, parts add up in ``sums``, several in one word; it has ``1 << lane_bits`` lines a
     group, in which rows add up in turn so that one need not wait for the other, and one line more
     for rows that do not count, each of at least as many words as there are ``slots``, all 0.
     ``best`` and ``best_floats`` have a line a field, for extremes, and in it as many places.
-    ``unseen`` are the groups that have no first row. ``last_row`` has one group more, for rows that
-    do not count, and is empty where nobody asks for it.
+    ``unseen`` are the groups that have no first row; of runs and codes it only says that first rows
+    are asked for. ``last_row`` has one group more, for rows that do not count, and is empty where
+    nobody asks for it.
     """
-    groups = len(first_row)
+    groups, runs, is_coded = len(first_row), len(ends), len(codes) > 0
+    is_keyed, width = group >= 0 or is_coded, groups // max(runs, 1)
     stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
     registers = integers, floats, truths
     used = len(integers) // BLOCK_ROWS
     own, zero, selected = place_of(used + _LINES_REGISTER), used + ZERO_REGISTER, max(select, 0)
-    # Where rows are not grouped, the number of the one group is 0.
-    by = place_of(group if group >= 0 else zero)
     left = len(unseen)
+    looks, asks = left > 0 and is_keyed and runs == 0 and not is_coded, left > 0
     # What is only counted is never packed. Where rows are grouped, those that do not count may have
     # a line aside instead, which costs less where they are few.
-    is_counted = len(kinds) + left + len(last_row) == 0
-    added = 0
+    is_counted = len(kinds) + left + len(last_row) + runs == 0
+    added, counted_rows, undrained = 0, 0, run
     page_rows = 1 << shift
     row = start
     while row < stop:
@@ -353,7 +397,7 @@ def add_groups(
         most = rows
         if group >= 0:
             most = rows >> 1
-        elif is_counted:
+        elif is_counted and not is_coded:
             most = 0
         count, counting = run_selected(
             stored, program, (page, first, rows), registers, select, chosen, most
@@ -361,50 +405,84 @@ def add_groups(
         if count == 0:
             row += rows
             continue
-        numbers, is_packed = by, count < rows
-        if group >= 0 and not are_places(integers, by, np.uint64(count), groups):
-            return True
-        if lane_bits:
-            _spread(integers, numbers, lane_bits, own, np.uint64(count))
+        is_packed, numbers = count < rows, place_of(max(group, 0))
+        if is_coded:
             numbers = own
-        if group < 0:
+            for place in range(count):
+                integers[own + np.uint64(place)] = codes[np.uint64(counted_rows + place)]
+        if is_keyed and not are_places(integers, numbers, np.uint64(count), width):
+            return -1
+        if not is_keyed:
             count = counting
-        elif counting < count:
-            aside = groups << lane_bits
-            _aside(truths, place_of(selected), integers, numbers, aside, own, np.uint64(rows))
-            numbers = own
-        if split_fixed_point(kinds, sources, scales, limbs, integers, floats, count):
-            return True
         counted = np.uint64(count)
-        if group < 0:
-            _add_all(integers, zero, slots, sums, counted)
-        else:
+        if split_fixed_point(kinds, sources, scales, limbs, integers, floats, count):
+            return -1
+        at = 0
+        while at < count and (runs > 0 or not is_keyed):
+            until = count
+            if runs > 0:
+                place = chosen[at] if is_packed else at
+                while run + 1 < runs and ends[run] <= row + place:
+                    run += 1
+                until = _end_of_run(ends[run] - row, chosen, is_packed, at, count)
+            begin, end, line = np.uint64(at), np.uint64(until), np.uint64(run)
+            at = until
+            if is_keyed:
+                _shift_numbers(integers, numbers, run * width, own, begin, end)
+                continue
+            if asks and first_row[line] < 0:
+                first_row[line] = row + (chosen[begin] if is_packed else np.int64(begin))
+            if len(last_row):
+                last_row[line] = row + (chosen[until - 1] if is_packed else np.int64(until - 1))
+            _add_all(integers, zero, slots, sums, line, begin, end)
+            for field in range(len(kinds)):
+                kind, source, which = kinds[field], place_of(sources[field]), np.uint64(field)
+                if kind >= _LEAST_FLOAT:
+                    best_floats[which, line] = _extreme_of_all(
+                        floats, source + begin, source + end, best_floats[which, line],
+                        kind > _LEAST_FLOAT,
+                    )  # fmt: skip
+                elif kind >= _LEAST:
+                    best[which, line] = _extreme_of_all(
+                        integers, source + begin, source + end, best[which, line], kind == _GREATEST
+                    )
+        if is_keyed:
+            if runs > 0:
+                numbers = own
+            if lane_bits:
+                _spread(integers, numbers, lane_bits, own, counted)
+                numbers = own
+            if counting < count:
+                aside = groups << lane_bits
+                _aside(truths, place_of(selected), integers, numbers, aside, own, np.uint64(rows))
+                numbers = own
             _add(integers, numbers, slots, sums, counted)
-        for field in range(len(kinds)):
-            kind, source, line = kinds[field], place_of(sources[field]), np.uint64(field)
-            if kind >= _LEAST_FLOAT:
-                greatest = kind > _LEAST_FLOAT
-                _extreme_float(
-                    integers, numbers, floats, source, greatest, best_floats, line, counted
-                )
-            elif kind >= _LEAST:
-                _extreme(integers, numbers, source, kind == _GREATEST, best, line, counted)
-        if len(last_row):
-            _note_last(integers, numbers, lane_bits, chosen, is_packed, row, counted, last_row)
-        if left > count:
-            _note_first(integers, numbers, lane_bits, chosen, is_packed, row, counted, first_row)
-            left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
-        elif left:
+            for field in range(len(kinds)):
+                kind, source, line = kinds[field], place_of(sources[field]), np.uint64(field)
+                if kind >= _LEAST_FLOAT:
+                    greatest = kind > _LEAST_FLOAT
+                    _extreme_float(
+                        integers, numbers, floats, source, greatest, best_floats, line, counted
+                    )
+                elif kind >= _LEAST:
+                    _extreme(integers, numbers, source, kind == _GREATEST, best, line, counted)
+            if len(last_row):
+                _note_last(integers, numbers, lane_bits, chosen, is_packed, row, counted, last_row)
+            # Of few groups that nobody has seen, it is asked whether a row has come.
             before = left
-            left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
-            if left < before:
+            if looks and left <= count:
+                left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
+            if asks and (left < before or not looks or left > count):
                 _note_first(
                     integers, numbers, lane_bits, chosen, is_packed, row, counted, first_row
                 )
+                if looks and left > count:
+                    left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
         row += rows
         added += counting
+        counted_rows += counting
         if added + BLOCK_ROWS > chunk_rows:
-            _drain(parts, sums, lane_bits, low, high)
-            added = 0
-    _drain(parts, sums, lane_bits, low, high)
-    return False
+            _drain(parts, sums, lane_bits, undrained * width, (run + 1) * width, low, high)
+            added, undrained = 0, run
+    _drain(parts, sums, lane_bits, undrained * width, (run + 1) * width, low, high)
+    return counted_rows

@@ -31,6 +31,7 @@ _REGISTERS_A_SLOT = 2
 _WORDS_A_LINE = 3
 _LANE_BITS = 2
 _SPARE_REGISTERS = 4
+_NONE = np.zeros(0, np.int64)
 _MOST_SPREAD = 1 << 8
 """Rows of more groups seldom follow one of their own, and their sums would leave the cache."""
 
@@ -68,6 +69,8 @@ def group_sums(
     group: int | None,
     groups: int,
     fields: Sequence[SumField],
+    codes: Integers | None = None,
+    ends: Integers | None = None,
     first: bool = True,
     last: bool = False,
 ) -> GroupSums | None:
@@ -82,9 +85,14 @@ def group_sums(
     group
         The integer register of the group numbers, in ``[0, groups)``; None for one group.
     groups
-        How many groups there are.
+        How many groups there are, in each run.
     fields
         What is reduced.
+    codes
+        The group of each row that counts, instead of a register.
+    ends
+        The row behind each run, ascending; None for one run. Each run has groups of its own, those
+        of the first one come first; rows of several spans are never of one run.
     first, last
         Whether the first and the last row of each group are wanted.
 
@@ -94,27 +102,36 @@ def group_sums(
         None where floats reach over more bits than two limbs hold, or are not finite, and where a
         number is no group: page tables that say otherwise are forged.
     """
+    runs = _NONE if ends is None else ends
+    lines = groups * max(len(runs), 1)
     # With many groups, bringing the sums of a chunk together costs more than a short chunk.
     chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), MOST_CHUNK_BITS)
-    limb_bits = 62 - chunk_bits
     laid = _laid_out(tuple(fields), program.integers, chunk_bits)
     if laid is None:
         return None
     held, slots = laid
     integers, floats, truths = program.registers(2 * len(fields) + _SPARE_REGISTERS)
     integers[:] = 0
-    first_row = np.full(groups, -1, np.int64)
-    last_row = np.full(groups + 1 if last else 0, -1, np.int64)
-    low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
-    lane_bits = _LANE_BITS if group is not None and groups <= _MOST_SPREAD else 0
-    lines = (groups << lane_bits) + 1
-    best, best_floats = started(fields, lines)
+    first_row = np.full(lines, -1, np.int64)
+    last_row = np.full(lines + 1 if last else 0, -1, np.int64)
+    low, high = np.zeros((2, len(slots.parts), lines), np.int64)
+    is_keyed = group is not None or codes is not None
+    lane_bits = _LANE_BITS if is_keyed and lines <= _MOST_SPREAD else 0
+    best, best_floats = started(fields, (lines << lane_bits) + 1)
     selected = program.selected(select)
     count = len(slots.words)
     # Lines of a cache hold whole groups, where these are not small.
-    sums = np.zeros((lines, count if count < _WORDS_A_LINE else -(-count // 4) * 4), np.int64)
+    words = count if count < _WORDS_A_LINE else -(-count // 4) * 4
+    sums = np.zeros(((lines << lane_bits) + 1, words), np.int64)
+    left = _NONE if codes is None else codes
     for span in spans:
-        lost = add_groups(
+        unseen = _NONE
+        if first:
+            alone = codes is None and ends is None
+            unseen = np.flatnonzero(first_row < 0) if alone else np.zeros(1, np.int64)
+        if codes is not None and not len(left):
+            break
+        counted = add_groups(
             *span.arguments,
             *program.arguments,
             integers,
@@ -122,6 +139,9 @@ def group_sums(
             truths,
             *selected,
             -1 if group is None else group,
+            left,
+            runs,
+            int(np.searchsorted(runs, span.start, side="right")),
             *held.arguments,
             slots.parts,
             slots.words,
@@ -129,7 +149,7 @@ def group_sums(
             1 << chunk_bits,
             lane_bits,
             sums,
-            np.flatnonzero(first_row < 0) if first else np.zeros(0, np.int64),
+            unseen,
             first_row,
             last_row,
             low,
@@ -137,13 +157,14 @@ def group_sums(
             best,
             best_floats,
         )
-        if lost:
+        if counted < 0:
             return None
-    lows, highs = low[:, slots.order], high[:, slots.order]
-    counts = (highs[:, 0] << HALF_BITS) + lows[:, 0]
-    summed = field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits)
+        left = left[counted:]
+    counts = (high[slots.order[0]] << HALF_BITS) + low[slots.order[0]]
+    order = slots.order[1:].tolist()
+    summed = field_sums(fields, [(low[at], high[at]) for at in order], 62 - chunk_bits)
     results = field_results(fields, iter(summed), best[:, :-1], best_floats[:, :-1], 1 << lane_bits)
-    return GroupSums(counts, first_row, last_row[:groups] if last else None, results)
+    return GroupSums(counts, first_row, last_row[:lines] if last else None, results)
 
 
 @functools.lru_cache(maxsize=64)

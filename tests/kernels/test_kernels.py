@@ -31,7 +31,6 @@ from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.program import Op, Program
 from tessel.kernels.register_rows import register_rows
-from tessel.kernels.run_sums import run_sums
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.word_numbers import are_words, word_slots
@@ -483,10 +482,18 @@ def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
     runs = list(zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True))
     for form in FORMS:
         with in_form(form):
-            found: Any = run_sums(blocks, program, starts, fields)
-        if found is None:
+            reduced = group_sums(
+                [blocks], program, select=None, group=None, groups=1, fields=fields,
+                ends=np.append(starts[1:], len(rows)), last=True,
+            )  # fmt: skip
+        if reduced is None:
             assert _past_two_limbs(floats)
             return
+        found: Any = reduced.results
+        assert reduced.counts.tolist() == [b - a for a, b in runs]
+        assert reduced.first_row.tolist() == [a for a, _ in runs]
+        assert reduced.last_row is not None
+        assert reduced.last_row.tolist() == [b - 1 for _, b in runs]
         assert found[0].tolist() == [min(integers[a:b]) for a, b in runs]
         assert found[2].tolist() == [max(integers[a:b]) for a, b in runs]
         assert found[4].tolist() == [min(floats[a:b]) for a, b in runs]
@@ -496,6 +503,45 @@ def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
         assert sums.tolist() == exact
         totals = ExactSums.of_parts(found[3], len(runs))
         assert [totals.number(k) for k in range(len(runs))] == [sum(integers[a:b]) for a, b in runs]
+
+
+@pytest.mark.parametrize("by", ["one group", "a register", "codes"])
+@given(rows=st.integers(1, 300), data=st.data())
+def test_groups_of_runs_of_chosen_rows(by: str, rows: int, data: st.DataObject) -> None:
+    """Runs have groups of their own, of the rows that count, however many these are."""
+    draw, random = data.draw, np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    keys, values = random.integers(0, 3, rows), random.integers(-9, 9, rows)
+    counts = random.random(rows) < draw(st.sampled_from([0.02, 0.4, 0.9, 1.0]))
+    inner = draw(st.sets(st.integers(1, rows), max_size=9)) if by != "codes" else set()
+    ends = np.array([*sorted(inner - {rows}), rows], np.int64)
+    blocks = _of_integers([keys.tolist(), values.tolist(), counts.astype(int).tolist()])
+    steps = [*((Op.LOAD, at, at, 0, 0) for at in range(3)), (Op.RANGE, 0, 2, 0, 0)]
+    program = _program(steps, blocks.facts.shape[2], [(1, 1)])
+    groups = 1 if by == "one group" else 3
+    fields = [
+        SumField.of_integers(1, 9), SumField(FieldKind.LEAST, 1), SumField(FieldKind.GREATEST, 1),
+    ]  # fmt: skip
+    if groups == 1:
+        keys = np.zeros(rows, np.int64)
+    line = np.searchsorted(ends, np.arange(rows), side="right") * groups + keys
+    wanted = [np.flatnonzero(counts & (line == at)) for at in range(len(ends) * groups)]
+    for form in FORMS:
+        with in_form(form):
+            found = group_sums(
+                [blocks], program, select=0, group=0 if by == "a register" else None, groups=groups,
+                fields=fields, codes=keys[counts] if by == "codes" else None,
+                ends=None if by == "codes" else ends, last=True,
+            )  # fmt: skip
+        assert found is not None
+        assert found.last_row is not None
+        assert found.counts.tolist() == [len(own) for own in wanted]
+        assert found.first_row.tolist() == [own[0] if len(own) else -1 for own in wanted]
+        assert found.last_row.tolist() == [own[-1] if len(own) else -1 for own in wanted]
+        assert _listed(found.results[0]) == [values[own].sum() for own in wanted]
+        for at, best in ((1, min), (2, max)):
+            extremes: Any = found.results[at]
+            told = [n for n, own in zip(extremes.tolist(), wanted, strict=True) if len(own)]
+            assert told == [best(values[own].tolist()) for own in wanted if len(own)]
 
 
 @given(

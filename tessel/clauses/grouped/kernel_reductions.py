@@ -33,6 +33,7 @@ from tessel.clauses.values import plain_type
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.fields import FieldKind, FieldResult, SumField
+from tessel.kernels.group_sums import GroupSums
 from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
 
@@ -60,44 +61,22 @@ class KernelReductions:
         Whether the last row of each group is needed.
     needs_ends
         Whether the first or the last row of each group is needed.
-    rows
-        The field that counts the rows of a group, where kernels run over unselected rows as well.
     """
 
     fields: tuple[SumField, ...]
     needs_last: bool
     needs_ends: bool
-    rows: SumField | None
     _keys: Sequence[StateKey]
     _reductions: Mapping[StateKey, KernelReduction]
     _columns: Mapping[tuple[str, ...], ReducedColumns]
     _ends: Mapping[StateKey, SumField]
     _rows: Mapping[str, tuple[int, pa.DataType]]
 
-    def found(
-        self,
-        opened: OpenedBatch[Any],
-        found: Sequence[FieldResult],
-        counts: Integers,
-        first: Integers,
-        last: Integers | None,
-    ) -> States:
-        """Return the states of some groups.
-
-        Parameters
-        ----------
-        opened
-            The segment.
-        found
-            The result of each field, one entry a group.
-        counts
-            Rows of each group.
-        first, last
-            The first and the last row of each group, counted in the segment.
-        """
-        by_field = dict(zip(self.fields, found, strict=True))
+    def found(self, opened: OpenedBatch[Any], sums: GroupSums) -> States:
+        """Return the states of some groups of a segment, from what kernels found of them."""
+        by_field = dict(zip(self.fields, sums.results, strict=True))
         known = {
-            names: counts if columns.count is None else numbers_of(by_field[columns.count])
+            names: sums.counts if columns.count is None else _numbers_of(by_field[columns.count])
             for names, columns in self._columns.items()
         }
         states: dict[StateKey, Any] = {}
@@ -110,7 +89,7 @@ class KernelReductions:
                 results = [by_field[field] for field in planned.fields]
                 states[key] = planned.to_state(results, known[inputs])
             else:
-                rows = first if which == "first" else last
+                rows = sums.first_row if which == "first" else sums.last_row
                 if key in self._ends:
                     rows = cast(Integers, by_field[self._ends[key]])
                 assert rows is not None  # it was planned for
@@ -124,7 +103,6 @@ def plan_reductions(
     program: BlockProgram,
     keys: Sequence[StateKey],
     schema: TableSchema,
-    among: int | None = None,
 ) -> KernelReductions | None:
     """Plan reductions; None where kernels cannot do them.
 
@@ -136,23 +114,18 @@ def plan_reductions(
         The reductions.
     schema
         Types of the columns.
-    among
-        The truth register of the selected rows, for kernels that run over all rows; None where all
-        are selected.
     """
     planned: dict[StateKey, KernelReduction] = {}
     columns: dict[tuple[str, ...], ReducedColumns] = {}
     ends: dict[StateKey, SumField] = {}
     rows_of: dict[str, tuple[int, pa.DataType]] = {}
     needs_last = needs_ends = False
-    if among is not None:
-        columns[()] = _columns(program, (), among)
     for key in keys:
         inputs, which = key
         if inputs not in columns:
             if not all(program.has_integers(name) for name in inputs):
                 return None
-            columns[inputs] = _columns(program, inputs, among)
+            columns[inputs] = _columns(program, inputs)
         own = columns[inputs]
         if which in _ENDS_OF_ROWS:
             place = program.place(inputs[0])
@@ -171,22 +144,13 @@ def plan_reductions(
     fields = dict.fromkeys(field for each in planned.values() for field in each.fields)
     fields |= dict.fromkeys(each.count for each in columns.values() if each.count is not None)
     fields |= dict.fromkeys(ends.values())
-    rows = None if among is None else columns[()].count
     return KernelReductions(
-        tuple(fields),
-        needs_last,
-        needs_ends,
-        rows,
-        keys,
-        planned,
-        columns,
-        ends,
-        rows_of,
+        tuple(fields), needs_last, needs_ends, keys, planned, columns, ends, rows_of
     )
 
 
-def _columns(program: BlockProgram, names: tuple[str, ...], among: int | None) -> ReducedColumns:
-    known = program.both(among, program.known(names))
+def _columns(program: BlockProgram, names: tuple[str, ...]) -> ReducedColumns:
+    known = program.known(names)
     count = None if known is None else SumField.of_integers(program.ones(known), 1)
     return ReducedColumns(names, known, count)
 
@@ -196,7 +160,7 @@ def _end(program: BlockProgram, known: int, kind: FieldKind) -> SumField:
     return SumField(kind, program.chosen(program.rows(), known, WORST[kind]))
 
 
-def numbers_of(sums: FieldResult) -> Integers:
+def _numbers_of(sums: FieldResult) -> Integers:
     """Return small sums, which are given by bit position, as numbers."""
     assert isinstance(sums, dict)
     return np.asarray(sum(held << place for place, held in sums.items()), np.int64)
