@@ -10,7 +10,7 @@ import pytest
 from tessel import options
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
-from tessel.spark_exec import SparkExecutor, executor
+from tessel.spark_exec import SparkExecutor, executor, running_flows
 from tessel.spark_exec.barriers import Barriers
 from tessel.testing.parity import assert_parity
 from tests.clauses.joins.tables import narrowed
