@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from tessel.arrays import numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
     CombinedInput,
@@ -115,14 +118,22 @@ class Merge(Combining):
     ) -> Lowered:
         """Return what takes from all inputs in turn, or, side by side elsewhere, ranges of times.
 
-        Rows that are not in the order of their index must pass one by one to be refused.
+        An input whose index is another column is first seen to be in order.
         """
-        ordered = all(each.schema.index == combined.index for each in inputs)
-        cuts = () if limits.is_here or not ordered else _cuts(inputs, combined, limits)
+        from tessel.clauses.joining.asof_steps import InOrder
+        from tessel.store.merging import OUT_OF_ORDER
+
+        index = combined.index or ""
+        before: list[tuple[Clause, ...]] = [
+            () if each.schema.index == index else (InOrder(index, each.name, OUT_OF_ORDER),)
+            for each in inputs
+        ]
+        cuts = () if limits.is_here else _cuts(inputs, combined, limits)
         if cuts:
+            parted = TimePartition(combined, cuts)
             merged = MergeRange(combined, len(cuts) + 1)
-            return Lowered((merged,), ((TimePartition(combined, cuts),),) * len(inputs))
-        return Lowered((MergeInputs(combined, tuple(each.name for each in inputs)),))
+            return Lowered((merged,), tuple((*first, parted) for first in before))
+        return Lowered((MergeInputs(combined, tuple(each.name for each in inputs)),), tuple(before))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with its time index; that of several symbols only a store knows."""
@@ -180,18 +191,28 @@ class Merge(Combining):
 def _cuts(
     inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
 ) -> tuple[int, ...]:
-    """Return times between ranges of about as many stored bytes; any are right."""
+    """Return times between ranges of about as many stored bytes; any are right.
+
+    They come of what is stored under the name of the index, or else in that of the symbol.
+    """
     assert combined.index is not None
     times, sizes = [], []
     for source in itertools.chain.from_iterable(each.sources for each in inputs):
-        own, first = source.schema.index, source.slice_first_time
-        if (
-            first is not None
-            and own
-            and source.schema.type_of(own) == combined.type_of(combined.index)
+        first, own = source.slice_first_time, combined.index
+        if own not in source.schema:
+            own = source.schema.index or own
+        if own not in source.schema or source.schema.type_of(own) != combined.type_of(
+            combined.index
         ):
-            times.append(first)
-            sizes.append(np.bincount(source.slice_number, source.bytes, source.slices))
+            continue
+        stored = np.bincount(source.slice_number, source.bytes, source.slices)
+        if own != source.schema.index or first is None:
+            least = source.statistics.facts(own).minimum
+            known = pc.is_valid(least)
+            first = index_integers(pa.chunked_array([least.filter(known)]), own)
+            stored = stored[numpy_array(known)]
+        times.append(first)
+        sizes.append(stored)
     if not times:
         return ()
     firsts, nbytes = np.concatenate(times), np.concatenate(sizes)

@@ -5,8 +5,8 @@
 | row slices, or several symbols | nothing: the stage joins the tasks before it |
 | hash buckets | an exact shuffle by bucket |
 | time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
-| everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first |
-| a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops; few rows, and a result, are brought here by that |
+| everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first, or come a little at a time |
+| a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops; a result, and few rows of few bytes, are brought here by that |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
 | several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together; those that are here are sent out, where they are few |
@@ -47,7 +47,13 @@ from tessel.spark_exec.flows import (
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.placement import most_rows_in_rounds
-from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
+from tessel.spark_exec.running_flows import (
+    MOST_SENT_BYTES,
+    PARTITION_BYTES,
+    FlowRunner,
+    first_units,
+    raising_units,
+)
 from tessel.spark_exec.tasks import facts_task, route_task
 from tessel.spark_exec.unions import placed_one_after_another
 from tessel.spark_exec.wire import (
@@ -80,13 +86,18 @@ class Barriers:
         Runs what has to be known before units can be grouped.
     gathered_bytes
         Partial states and summaries are brought to the driver up to so many bytes.
+    few
+        Whether what is about the size of the result comes to the driver a little at a time.
     """
 
-    def __init__(self, jobs: Jobs, slots: int, runner: FlowRunner, gathered_bytes: int) -> None:
+    def __init__(
+        self, jobs: Jobs, slots: int, runner: FlowRunner, gathered_bytes: int, *, few: bool
+    ) -> None:
         self._jobs = jobs
         self._slots = slots
         self._runner = runner
         self._gathered_bytes = gathered_bytes
+        self._few = few
 
     def after(
         self,
@@ -138,7 +149,9 @@ class Barriers:
         """Give partial states: one of each task, or one of each bucket of keys where that is less.
 
         In a job that takes its time, what the first tasks make tells how much the others will.
+        Partial states of many groups that stay in their order come a little at a time.
         """
+        merged = flow.for_merging(stage)
         clause = stage.clauses[0]
         if (
             isinstance(flow, NarrowFlow)
@@ -161,7 +174,13 @@ class Barriers:
                 grouped = FrameFlow(self._jobs.grouped(frame, buckets), partitions=buckets)
                 yield from self._runner.units(grouped.combined(stage))
                 return
-        yield from self._runner.units(flow.for_merging(stage))
+            merged = flow.for_merging(stage)
+            if size > self._gathered_bytes:
+                yield from self._runner.few_at_a_time(merged)
+                return
+        # Where tasks combine their own units, there is little; what they do not is the result.
+        is_much = not isinstance(flow, NarrowFlow) if isinstance(clause, Combines) else self._few
+        yield from (self._runner.few_at_a_time if is_much else self._runner.units)(merged)
 
     def _carried(self, flow: TaskFlow, stage: Stage) -> Flow:
         """Summarise all units, then let each be processed with what lies around it.
@@ -296,7 +315,12 @@ class Barriers:
         if not isinstance(flow, NarrowFlow):
             flow = self._runner.kept(flow)
         elif demand is not None and demand <= most_rows_in_rounds(stage, is_last=is_last):
-            return DriverFlow(run_stages([stage], self._runner.in_rounds(flow, demand)))
+            rounds = self._runner.few_at_a_time(flow, demand)
+            if is_last and len(stage.clauses) == 1:
+                return DriverFlow(run_stages([stage], rounds))
+            held, rest = first_units(rounds)
+            if sum(unit.nbytes for unit in held) <= MOST_SENT_BYTES:
+                return DriverFlow(run_stages([stage], itertools.chain(held, rest or ())))
         counted = self._runner.counts(flow, demand)
         start, stop = clause.ranges(sum(rows for _, rows in counted))
         cuts: dict[int, tuple[int, int]] = {}

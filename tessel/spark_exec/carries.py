@@ -83,8 +83,11 @@ class CarryScan:
             raise_error_rows([self._failed])
 
 
-def few_task(most_bytes: int) -> TaskFunction:
-    """Return the task that sends rows while they are no more bytes; errors and a sign then."""
+def few_task(most_bytes: int, *, sizes: bool = False) -> TaskFunction:
+    """Return the task that sends rows while they are no more bytes; errors and a sign then.
+
+    With ``sizes`` there is a sign in place of each row that is not sent, which tells its bytes.
+    """
 
     def few(rows: Iterable[WireRow]) -> Iterator[list[WireRow]]:
         size = 0
@@ -92,7 +95,9 @@ def few_task(most_bytes: int) -> TaskFunction:
             size += len(row.blob)
             if row.rows == ERROR_ROWS or size <= most_bytes:
                 yield [row]
-        if size > most_bytes:
+            elif sizes:
+                yield [WireRow(row.bucket, row.seq, WITHHELD_ROWS, str(len(row.blob)).encode())]
+        if size > most_bytes and not sizes:
             yield [WireRow(0, 0, WITHHELD_ROWS, b"")]
 
     return typed_errors(lambda batches: packed_rows(few(received(batches))))

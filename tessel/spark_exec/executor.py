@@ -41,7 +41,12 @@ from tessel.spark_exec.flows import (
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.placement import is_read_here, placement_table
 from tessel.spark_exec.plugins import packed_plugins
-from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
+from tessel.spark_exec.running_flows import (
+    PARTITION_BYTES,
+    FlowRunner,
+    first_units,
+    raising_units,
+)
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.staging import stage_task
 from tessel.spark_exec.unions import placed_one_after_another
@@ -56,9 +61,6 @@ if TYPE_CHECKING:
 
 _WORTH_A_JOB = 64 * 1024 * 1024
 """Bytes that an answer must save: a job that asks for one takes a fifth of a second."""
-
-_MOST_SENT_BYTES = 16 * 1024 * 1024
-"""Units that are in the driver are sent to tasks where they are no more."""
 
 
 class SparkExecutor:
@@ -131,7 +133,7 @@ class SparkExecutor:
         asked = plan
         with Jobs(self._session) as jobs:
             try:
-                runner, flow = self._walked(plan, jobs)
+                runner, flow = self._walked(plan, jobs, few=few)
                 for unit in runner.few_at_a_time(flow) if few else runner.units(flow):
                     if unit.num_rows:
                         yield unit.table
@@ -183,7 +185,7 @@ class SparkExecutor:
         _checked_address(staging.store.objects)
         with Jobs(self._session) as jobs:
             try:
-                runner, flow = self._walked(plan, jobs)
+                runner, flow = self._walked(plan, jobs, few=True)
                 if _in_tasks(flow):
                     barriers = barriers_of(flow)
                     frame = runner.frame(flow, stage_task(staging, barriers))
@@ -196,15 +198,18 @@ class SparkExecutor:
                 error.with_context(symbol=symbols_of(plan))
                 raise
 
-    def _walked(self, plan: Plan, jobs: Jobs) -> tuple[FlowRunner, Flow]:
-        """Answer the questions of a plan, and return where its result is."""
+    def _walked(self, plan: Plan, jobs: Jobs, *, few: bool = False) -> tuple[FlowRunner, Flow]:
+        """Answer the questions of a plan, and return where its result is.
+
+        What comes here on the way to that comes a little at a time where ``few``.
+        """
         plan = answered(plan, self.run, least=_WORTH_A_JOB)
         telemetry.emit("query.run", plan=plan)
         address = _visible_address(plan)
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
-        barriers = Barriers(jobs, self.slots, runner, self.gathered_bytes)
+        barriers = Barriers(jobs, self.slots, runner, self.gathered_bytes, few=few)
         walk = _Walk(address, runner, barriers, plan.stages[-1], joins_units=not classes)
         return runner, walk.flow(plan)
 
@@ -326,7 +331,7 @@ class _Walk:
         sent: dict[int, list[ProcessingUnit]] = {}
         for at, flow in enumerate(flows):
             if isinstance(flow, DriverFlow):
-                sent[at], rest = _first_units(flow.units)
+                sent[at], rest = first_units(flow.units)
                 flows[at] = DriverFlow(itertools.chain(sent[at], rest or ()))
                 if rest is not None:
                     return None
@@ -356,26 +361,6 @@ class _Walk:
                 pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
                 yield ProcessingUnit(ordinal, unit.schema, pieces)
                 ordinal += 1
-
-
-def _first_units(
-    units: Iterator[ProcessingUnit],
-) -> tuple[list[ProcessingUnit], Iterator[ProcessingUnit] | None]:
-    """Return units that are few enough to be sent, and those behind them; None where none are.
-
-    An error stands behind those before it.
-    """
-    held: list[ProcessingUnit] = []
-    size = 0
-    try:
-        for unit in units:
-            held.append(unit)
-            size += unit.nbytes
-            if size > _MOST_SENT_BYTES:
-                return held, units
-    except TesselError as error:
-        return held, raising_units(error)
-    return held, None
 
 
 def _in_tasks(flow: Flow) -> TypeGuard[TaskFlow]:

@@ -49,6 +49,8 @@ _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDi
 _lock = threading.Lock()
 _CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20
 _LOOK_SECONDS = 0.1
+_TELL_SECONDS, _TELL_SHARE = 0.5, 50
+"""How far tasks are is asked after so long, and again after so many times what it took to ask."""
 _MOST_ENDED_EXECUTORS = 10
 """So many executors of a standalone cluster may end before a task does: what Spark's master allows,
 too, but its count begins again with each process that starts."""
@@ -384,13 +386,14 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
 
     thread = inheriting_thread(session, run)
     thread.start()
-    told = (0, 0)
+    told, next_at = (0, 0), time.monotonic() + _TELL_SECONDS
     try:
         while not wait([result], _LOOK_SECONDS if looks else None).done:
             check_cancelled()
             ended.check()
-            if is_told:
+            if is_told and (began := time.monotonic()) >= next_at:
                 told = _tell_tasks(tag, told)
+                next_at = time.monotonic() + _TELL_SHARE * (time.monotonic() - began)
         if is_told and result.exception() is None:
             _tell_tasks(tag, told)
     except BaseException:

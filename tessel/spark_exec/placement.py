@@ -204,6 +204,8 @@ def _after(data: _Data, stage: Stage, *, is_last: bool) -> tuple[_Data, str]:
         demand = clause.demand()
         most = most_rows_in_rounds(stage, is_last=is_last)
         if data is _Data.NARROW and demand is not None and demand <= most:
-            return _Data.HERE, "the first rows are brought here"
+            here = is_last and len(stage.clauses) == 1
+            few = "" if here else ", where they are few bytes"
+            return _Data.HERE, f"the first rows are brought here{few}"
         return data, ""
     return _Data.FRAME, ""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.plan import Stage
-from tessel.spark_exec.carries import scan_task, split_task
+from tessel.spark_exec.carries import few_task, scan_task, split_task
 from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
@@ -41,7 +41,7 @@ from tessel.spark_exec.tasks import (
     source_task,
 )
 from tessel.spark_exec.unions import rows_of_units
-from tessel.spark_exec.wire import ERROR_ROWS, LAST_SEQ, WireRow, wire_batch
+from tessel.spark_exec.wire import ERROR_ROWS, LAST_SEQ, WITHHELD_ROWS, WireRow, wire_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,8 +54,11 @@ _TASK_BYTES = 4 * 1024 * 1024
 """A slot gets one task of less than this: a task has a price."""
 _MOST_TASK_BYTES = 256 * 1024 * 1024
 """A task of more than this is long to run again, and keeps a slot that others could share."""
-_MOST_SENT_BYTES = 16 * 1024 * 1024
-"""Rows of more bytes are partitioned by an exchange: Spark cuts them by bytes, from 48 MiB on."""
+MOST_SENT_BYTES = 16 * 1024 * 1024
+"""Units of this process are sent to tasks where they are no more. Rows of more bytes are
+partitioned by an exchange: Spark cuts them by bytes, from 48 MiB on."""
+_FIRST_ROWS = 1_000_000
+"""So many rows at most come of the first units of which some rows are wanted."""
 _ROUND_GROWTH = 4
 _MOST_EXPANSION = 8
 """From bytes that are stored to those of a result, for units of which none was computed yet."""
@@ -199,7 +202,7 @@ class FlowRunner:
             frame = frame.unionAll(more)
         # Spark puts rows that are sent into no more partitions than it has slots, and many bytes of
         # them into fewer.
-        apart = len(runs) <= self._slots and table.nbytes <= _MOST_SENT_BYTES
+        apart = len(runs) <= self._slots and table.nbytes <= MOST_SENT_BYTES
         return frame if apart and not flow.carries else self._jobs.grouped(frame, len(runs))
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
@@ -207,11 +210,11 @@ class FlowRunner:
         if isinstance(flow, DriverFlow):
             yield from flow.units
         elif not isinstance(flow, NarrowFlow) or flow.count:
-            yield from self._units_of(self.frame(flow), barriers_of(flow))
+            yield from self._units_of(self.rows(self.frame(flow), barriers_of(flow)))
 
-    def _units_of(self, frame: DataFrame, barriers: int) -> Iterator[ProcessingUnit]:
-        for place, rows in self.ordered(frame, barriers):
-            yield unit_of_rows(place, rows, self.kinds)
+    def _units_of(self, rows: Iterable[WireRow]) -> Iterator[ProcessingUnit]:
+        for place, own in rows_by_unit(rows):
+            yield unit_of_rows(place, raise_error_rows(own), self.kinds)
 
     def ordered(self, frame: DataFrame, barriers: int) -> Iterator[tuple[int, list[WireRow]]]:
         """Run a frame and give the rows of its units in plan order.
@@ -254,41 +257,43 @@ class FlowRunner:
             yield flow.between(at, at + size)
             at, size = at + size, size * _ROUND_GROWTH
 
-    def in_rounds(self, flow: NarrowFlow, demand: int) -> Iterator[ProcessingUnit]:
-        """Give units in order, computing more of them each round until the demand is met."""
-        given = 0
-        for chosen in self._rounds(flow):
-            if given >= demand:
-                break
-            # No unit can contribute more rows than are still wanted.
-            wanted = chosen.cut(dict.fromkeys(chosen.seqs.tolist(), (0, demand - given)))
-            for unit in self.units(wanted):
-                given += unit.num_rows
-                yield unit
-
-    def few_at_a_time(self, flow: Flow) -> Iterator[ProcessingUnit]:
+    def few_at_a_time(self, flow: Flow, demand: int | None = None) -> Iterator[ProcessingUnit]:
         """Give the units of a flow, with no more of them in this process than fit into some bytes.
 
-        Units that nothing was run for are also computed no earlier: so many at a time as the
-        largest before them lets expect. Those behind a shuffle are computed at once, and stay with
-        the executors until they are asked for.
+        Units that nothing was run for are also computed no earlier: so many at a time as those
+        before them let expect, until there are as many rows as ``demand``. Those behind a shuffle
+        are computed at once, and stay with the executors until they are asked for, where they are
+        more bytes.
         """
         if isinstance(flow, NarrowFlow):
             first_bytes = PARTITION_BYTES // _MOST_EXPANSION
-            at, size, largest = 0, flow.count * first_bytes // max(1, flow.total_bytes), 1
-            while at < flow.count:
-                size = max(1, size)
-                for unit in self.units(flow.between(at, at + size)):
-                    largest = max(largest, unit.nbytes)
+            size = flow.count * first_bytes // max(1, flow.total_bytes)
+            if demand is not None:
+                size = max(size, min(self._slots, _FIRST_ROWS // max(1, demand)))
+            at, largest, given = 0, 1, 0
+            while at < flow.count and (demand is None or given < demand):
+                size, made = max(1, size), 0
+                part = flow.between(at, at + size)
+                if demand is not None:  # no unit can contribute more rows than are still wanted
+                    part = part.cut(dict.fromkeys(part.seqs.tolist(), (0, demand - given)))
+                for unit in self.units(part):
+                    given, made = given + unit.num_rows, made + unit.nbytes
+                    largest = max(largest, unit.nbytes if flow.combined is None else made // size)
                     yield unit
                 at, size = at + size, min(size * _ROUND_GROWTH, PARTITION_BYTES // largest)
         elif isinstance(flow, DriverFlow):
             yield from flow.units
         else:
             frame, barriers = self._jobs.kept(self.frame(flow)), barriers_of(flow)
-            counted = self.rows(self._jobs.mapped(frame, count_task()), barriers)
-            for first, stop in _rounds(counted):
-                yield from self._units_of(self._jobs.between(frame, first, stop), barriers)
+            few = few_task(PARTITION_BYTES // self.tasks(flow), sizes=True)
+            told = self.rows(self._jobs.mapped(frame, few), barriers)
+            if not any(row.rows == WITHHELD_ROWS for row in told):
+                yield from self._units_of(told)
+                return
+            for first, stop in _rounds(told):
+                yield from self._units_of(
+                    self.rows(self._jobs.between(frame, first, stop), barriers)
+                )
 
     def counted(self, flow: TaskFlow) -> tuple[TaskFlow, list[int]]:
         """Return a flow without errors before its last barrier, and the ``seq`` of its units."""
@@ -328,11 +333,35 @@ def raising_units(error: TesselError) -> Iterator[ProcessingUnit]:
     return map(fail, [None])
 
 
-def _rounds(counted: Iterable[WireRow]) -> Iterator[tuple[int, int]]:
-    """Cut the units that were counted into runs of some bytes: from which ``seq`` to which."""
+def first_units(
+    units: Iterator[ProcessingUnit],
+) -> tuple[list[ProcessingUnit], Iterator[ProcessingUnit] | None]:
+    """Return units that are few enough to be sent, and those behind them; None where none are.
+
+    An error stands behind those before it.
+    """
+    held: list[ProcessingUnit] = []
+    size = 0
+    try:
+        for unit in units:
+            held.append(unit)
+            size += unit.nbytes
+            if size > MOST_SENT_BYTES:
+                return held, units
+    except TesselError as error:
+        return held, raising_units(error)
+    return held, None
+
+
+def _rounds(told: Iterable[WireRow]) -> Iterator[tuple[int, int]]:
+    """Cut units, or their sizes, into runs of some bytes: from which ``seq`` to which."""
     first, size = 0, 0
-    for place, rows in rows_by_unit(counted):
-        more = sum(int(row.blob) for row in rows if row.rows >= 0)
+    for place, rows in rows_by_unit(told):
+        more = sum(
+            int(row.blob) if row.rows == WITHHELD_ROWS else len(row.blob)
+            for row in rows
+            if row.rows != ERROR_ROWS
+        )
         if size and size + more > PARTITION_BYTES:
             yield first, place
             first, size = place, 0

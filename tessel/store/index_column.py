@@ -61,6 +61,7 @@ def checked_order(
     index: str,
     *,
     after: int | None = None,
+    row: int = 0,
     hint: str = _SORT_HINT,
 ) -> Iterator[pa.Table]:
     """Hand on tables whose index, one after the other, has no missing values and never goes back.
@@ -71,15 +72,16 @@ def checked_order(
         The rows, and the name of their index.
     after
         The time that the first row must not be before, in the index's own unit.
+    row
+        The number of the first row, for errors.
     hint
         What to do about an index that goes back.
 
     Raises
     ------
     IndexColumnError, UnsortedIndexError
-        Naming the first row, counted from 0 over all tables, that breaks the rule.
+        Naming the first row over all tables that breaks the rule.
     """
-    row = 0
     last = after
     for table in tables:
         if table.num_rows:

@@ -27,7 +27,8 @@ from tessel.lazy import dataclass
 from tessel.store.frames import describe_differences
 from tessel.store.index_column import checked_order, index_integers
 
-_OUT_OF_ORDER = "each input of a merge is ordered by time: sort it first"
+OUT_OF_ORDER = "each input of a merge is ordered by time: sort it first"
+"""What to do about one that is not."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _checked(run: Run, schema: pa.Schema, index: str) -> Iterator[pa.Table]:
             yield table.select(schema.names)
 
     try:
-        yield from checked_order(tables(), index, hint=_OUT_OF_ORDER)
+        yield from checked_order(tables(), index, hint=OUT_OF_ORDER)
     except TesselError as error:
         error.with_context(input=run.name)
         raise

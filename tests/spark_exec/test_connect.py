@@ -128,3 +128,38 @@ def test_submit_from_a_terminal(server: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("done\n"), done.stdout
+
+
+def test_streams(server: str, tmp_path: Path) -> None:
+    done = run_script(
+        f"""
+        import tessel as ts
+        from tessel.spark_exec import register_source, spark_session
+
+        store = ts.open("store")
+        with ts.options(segment_rows=50, fsync=False):
+            store.write("a", {{"t": list(range(400))}}, index="t")
+        with ts.options(spark_start_timeout=600):
+            spark = spark_session({server!r})
+        register_source(spark)
+
+        def copy():
+            incoming = spark.readStream.format("tessel").options(store=store.uri, symbol="a")
+            writer = incoming.load().writeStream.format("tessel")
+            writer = writer.options(store=store.uri, symbol="b", index="t", stream_id="a")
+            writer = writer.option("checkpointLocation", store.uri + "-checkpoint")
+            writer.trigger(availableNow=True).start().awaitTermination()
+
+        copy()
+        store.append("a", {{"t": [400, 401]}})
+        copy()
+        copy()
+        assert store.read("b").to_arrow().equals(store.read("a").to_arrow())
+        assert len(store.versions("b")) == 2, store.versions("b")
+        print("done")
+        """,
+        folder=tmp_path,
+        timeout_seconds=1_500,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("done\n"), done.stdout

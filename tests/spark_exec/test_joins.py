@@ -10,7 +10,7 @@ import pytest
 from tessel import options
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
-from tessel.spark_exec import SparkExecutor, executor
+from tessel.spark_exec import SparkExecutor, executor, running_flows
 from tessel.spark_exec.barriers import Barriers
 from tessel.testing.parity import assert_parity
 from tests.clauses.joins.tables import narrowed
@@ -176,7 +176,7 @@ def test_inputs_that_are_here_are_sent_to_tasks(
 def test_inputs_of_many_rows_stay_here(
     spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(executor, "_MOST_SENT_BYTES", most)
+    monkeypatch.setattr(running_flows, "MOST_SENT_BYTES", most)
     failing = Q.groupby("s").agg(i=("i", "max")).apply("i", "cast(s, 'int64')")
     for query in (HERE["groups behind rows"], Q.select("s", "i").concat(_right("b", failing))):
         assert_parity(store, "a", query, SparkExecutor(spark))

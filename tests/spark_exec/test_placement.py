@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from tessel import options
@@ -13,9 +14,9 @@ from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.ecs import ProcessingUnit
 from tessel.pipeline import Plan, Stage, interleave_units, run_stages, run_units
-from tessel.spark_exec import SparkExecutor, barriers, executor, placement
+from tessel.spark_exec import SparkExecutor, barriers, executor, placement, running_flows
 from tessel.spark_exec.placement import placed_stages
-from tessel.testing.parity import assert_same
+from tessel.testing.parity import Failure, assert_parity, assert_same
 from tests.spark_exec.queries import many_symbols
 
 if TYPE_CHECKING:
@@ -118,14 +119,58 @@ def test_what_runs_here_is_told(
     assert ("│ driver " in shown) is bool(here)
 
 
-def test_what_stands_behind_a_merge_runs_in_tasks(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("on", [None, "n"])
+def test_what_stands_behind_a_merge_runs_in_tasks(
+    on: str | None, tmp_path: Path, spark: SparkSession
+) -> None:
     own = open_store(str(tmp_path))
+    times = list(range(0, 1_000, 2))
     with options(segment_rows=100, fsync=False):
-        own.write("x", {"t": list(range(0, 1_000, 2)), "v": list(range(500))}, index="t")
-        own.write("y", {"t": [5] * 300 + [999], "w": list(range(301))}, index="t")
-    merged = own.scan("x").merge(own.scan("y")).filter("t % 5 == 0")
+        own.write("x", {"t": times, "n": [t // 3 for t in times]}, index="t")
+        own.write("y", {"t": [5] * 300 + [999], "n": list(range(301))}, index=on or "t")
+    merged = own.scan("x").merge(own.scan("y"), on=on).filter("n % 5 == 0")
     in_tasks = SparkExecutor(spark)
-    told = str(merged.explain(executor=in_tasks))
-    assert "merge_range" in told
-    assert "driver" not in told.partition("on Spark")[2]
+    explained = merged.explain(executor=in_tasks)
+    assert "merge_range" in str(explained)
+    assert ("in_order" in str(explained)) is bool(on)
+    assert not any(placed.is_here for placed in placed_stages(explained.plan))
     assert_same(merged.collect().to_arrow(), merged.collect(executor=in_tasks).to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("at", "value"), [(150, 3), (200, 3), (150, None), (199, None), (0, 10_000)]
+)
+def test_a_merge_by_a_column_that_is_not_in_order_fails_alike(
+    at: int, value: int | None, tmp_path: Path, spark: SparkSession
+) -> None:
+    own = open_store(str(tmp_path))
+    numbers: list[int | None] = list(range(400))
+    numbers[at] = value
+    with options(segment_rows=100, fsync=False):
+        own.write("x", {"t": list(range(400)), "n": list(range(400))}, index="t")
+        own.write("y", {"t": list(range(400)), "n": numbers}, index="t")
+    query = Q.merge(_other(Q, "y"), on="n")
+    failed = assert_parity(own, "x", query, SparkExecutor(spark))
+    assert isinstance(failed, Failure)
+    assert failed.told["attributes"]["row"] == (at if value != 10_000 else 1)
+
+
+def test_what_stands_behind_many_bytes_of_first_rows_runs_in_tasks(
+    store: Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def noting_stages(
+        stages: Sequence[Stage], units: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        ran.extend(clause.name for stage in stages for clause in stage.clauses)
+        return run_stages(stages, units)
+
+    monkeypatch.setattr(barriers, "run_stages", noting_stages)
+    monkeypatch.setattr(barriers, "MOST_SENT_BYTES", 600)
+    monkeypatch.setattr(running_flows, "MOST_SENT_BYTES", 600)
+    query = Q.filter("b").head(25).apply("z", "i + 1").rolling(3).agg(m=("i", "mean"))
+    with options(live_bytes=64):
+        found = assert_parity(store, "a", query, SparkExecutor(spark))
+    assert isinstance(found, pa.Table)
+    assert not ran

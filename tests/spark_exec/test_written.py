@@ -161,9 +161,9 @@ def test_a_store_that_workers_do_not_see_is_told_as_that(
     target = open_store(str(tmp_path / "here"))
     walked = SparkExecutor._walked
 
-    def moved(*arguments: Any) -> Any:
+    def moved(*arguments: Any, **named: Any) -> Any:
         (tmp_path / "here").rename(tmp_path / "there")
-        return walked(*arguments)
+        return walked(*arguments, **named)
 
     monkeypatch.setattr(SparkExecutor, "_walked", moved)
     with pytest.raises(StoreNotVisibleError, match="finds no store at") as caught:

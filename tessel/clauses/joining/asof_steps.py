@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import numpy_array
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
 from tessel.clauses.joining.hashed import placed, rows_of_side
@@ -30,9 +30,10 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.index_column import checked_order
+from tessel.store.index_column import checked_order, index_integers
 
 _NOT_ORDERED = 'order it first, for instance with merge(on="{}"), which makes it the time index'
+_CARRY: pa.Schema = pa.schema([("rows", pa.int64()), ("last", pa.int64())])
 
 
 @register
@@ -46,42 +47,77 @@ class InOrder(Clause):
         Its name.
     symbol
         What errors call the rows.
+    hint
+        What to do about rows that are not in order.
     """
 
     name: ClassVar[str] = "in_order"
     internal: ClassVar[bool] = True
     column: str
     symbol: str
+    hint: str = _NOT_ORDERED
 
     @property
     def structure(self) -> ClauseInfo:
-        """Everything in, row slices out: that a column never goes back is seen over all rows."""
+        """Row slices in, row slices out; each unit is told of the last time before it."""
         return ClauseInfo(
-            Structure.ALL,
             columns=frozenset([self.column]),
             keeps_count=True,
             index=IndexEffect.REPLACE,
+            carries=Carry.BEFORE,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns with the new index."""
         return TableSchema(input_schema.arrow, self.column)
 
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return how many rows there were, and the last time as an integer in its own unit."""
+        return _CARRY
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the rows and the last time of a unit; none is known where the unit is refused."""
+        last = unit.column(self.column)[max(unit.num_rows - 1, 0) :]
+        known = not last.null_count
+        times = index_integers(last, self.column).tolist() if known else [None]
+        return pa.table({"rows": [unit.num_rows] * len(last), "last": times}, _CARRY)
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return the rows of both, and the last time of the later one that has rows."""
+        if not (earlier.num_rows and later.num_rows):
+            return later if later.num_rows else earlier
+        rows = earlier["rows"][0].as_py() + later["rows"][0].as_py()
+        return later.set_column(0, _CARRY.field("rows"), [[rows]])
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Say yes: nothing behind a unit matters to it."""
+        return True
+
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Check everything at once."""
-        tables = [each.table for each in self.consume([unit], unit.schema)]
-        table = pa.concat_tables([unit.table.slice(0, 0), *tables])
-        return unit_of_table(unit.ordinal, 0, table, self.column)  # of times of the new index
+        return self.process_between(unit, _CARRY.empty_table(), _CARRY.empty_table())
 
-    def consume(
-        self, units: Iterable[ProcessingUnit], schema: TableSchema
-    ) -> Iterator[ProcessingUnit]:
-        """Hand rows on; a time that is missing or goes back ends them."""
-        tables = (unit.table for unit in units if unit.num_rows)
-        yield from units_of_tables(_ordered(tables, self.column, self.symbol), self.column)
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Hand rows on; a time that is missing or goes back is an error."""
+        row, last = next(iter(zip(*before.to_pydict().values(), strict=True)), (0, None))
+        (table,) = _ordered([unit.table], self.column, self.symbol, self.hint, row, last)
+        return unit_of_table(unit.ordinal, row, table, self.column)  # of times of the new index
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}({self.column!r})"
 
 
-def _ordered(tables: Iterable[pa.Table], column: str, symbol: str) -> Iterator[pa.Table]:
+def _ordered(
+    tables: Iterable[pa.Table],
+    column: str,
+    symbol: str,
+    hint: str = _NOT_ORDERED,
+    row: int = 0,
+    last: int | None = None,
+) -> Iterator[pa.Table]:
     """Hand on tables of rows in order; errors of the order name the symbol, none before it does."""
     before: list[TesselError] = []
 
@@ -93,7 +129,7 @@ def _ordered(tables: Iterable[pa.Table], column: str, symbol: str) -> Iterator[p
             raise
 
     try:
-        yield from checked_order(given(), column, hint=_NOT_ORDERED.format(column))
+        yield from checked_order(given(), column, after=last, row=row, hint=hint.format(column))
     except TesselError as error:
         if not any(error is each for each in before):
             error.with_context(input=f"symbol {symbol!r}")
