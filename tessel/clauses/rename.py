@@ -27,9 +27,9 @@ class Rename(Clause):
     columns: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        names = [name for pair in self.columns for name in pair]
-        for name in names:
-            if not isinstance(name, str) or not name:
+        for old, new in self.columns:  # a Series without a name is a column named ""
+            name = new if isinstance(old, str) else old
+            if not isinstance(name, str) or not new:
                 raise PlanError(f"rename: {name!r} is no column name", clause=self.name)
         old = repeated(old for old, _ in self.columns)
         if old is not None:

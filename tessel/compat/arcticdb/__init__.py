@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from tessel.compat.arcticdb import exceptions
 from tessel.compat.arcticdb.arctic import Arctic
+from tessel.compat.arcticdb.exceptions import ErrorCategory, ErrorCode
 from tessel.compat.arcticdb.expressions import col, where
 from tessel.compat.arcticdb.items import (
     DataError,
@@ -54,6 +55,7 @@ from tessel.compat.arcticdb.items import (
     VersionedItem,
     VersionedItemWithJoin,
     VersionInfo,
+    VersionRequestType,
     WriteMetadataPayload,
     WritePayload,
 )
@@ -70,6 +72,8 @@ __all__ = [
     "Arctic",
     "DataError",
     "DeleteRequest",
+    "ErrorCategory",
+    "ErrorCode",
     "LazyDataFrame",
     "LazyDataFrameAfterJoin",
     "LazyDataFrameCollection",
@@ -87,6 +91,7 @@ __all__ = [
     "SymbolVersion",
     "UpdatePayload",
     "VersionInfo",
+    "VersionRequestType",
     "VersionedItem",
     "VersionedItemWithJoin",
     "WriteMetadataPayload",
