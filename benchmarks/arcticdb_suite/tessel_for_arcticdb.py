@@ -54,7 +54,7 @@ class _Kinds(tuple[type[Exception], ...]):
     """Classes of ours in the place of one of theirs, which their tests make as well."""
 
     def __call__(self, *given: Any) -> Exception:
-        return self[0](*given)
+        return self[0](*(given or ("of theirs",)))
 
 
 class _Kind(str):
@@ -65,6 +65,13 @@ class _Kind(str):
 
         names = {"double": "FLOAT64", "float": "FLOAT32", "bool": "BOOL8"}
         return getattr(DataType, names.get(self, self.upper()), None)
+
+
+_NOTHING_TO_DO = (
+    "_set_allow_arrow_input",
+    "create_column_stats_experimental",
+    "set_arrow_string_format_default",
+)
 
 
 class Native:
@@ -78,8 +85,8 @@ class Native:
         return cls(library=library)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("create_column_stats_experimental", "set_arrow_string_format_default"):
-            return lambda *_, **__: None  # statistics are always kept
+        if name in _NOTHING_TO_DO:
+            return lambda *_, **__: None
         return getattr(self._library, name)
 
     def set_output_format(self, output_format: Any) -> None:

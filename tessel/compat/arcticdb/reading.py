@@ -134,12 +134,9 @@ class Reads:
         result = self.store.read(symbol, query=asked, as_of=view.version)
         form = output_format or self._output_format
         data = rows_as(form, result, view, group_key(query_builder))
-        first = _first_row(asked.clauses, view.row_count)
         labels: Any = getattr(data, "index", None)
-        if first and type(labels).__name__ == "RangeIndex":
-            shape = view.pandas
-            _, start, step = (shape and shape.range) or (None, 0, 1)
-            start += first * step
+        if view.pandas and view.pandas.range and type(labels).__name__ == "RangeIndex":
+            _, start, step = view.pandas.range  # which parts of the rows have as well
             stop = start + len(labels) * step
             data.index = type(labels)(start, stop, step, name=labels.name)
         if chosen == [] and hasattr(data, "iloc"):
@@ -371,18 +368,6 @@ def _given_metadata(value: Any) -> Any:
         stamp = pandas.Timestamp(value[TIMESTAMP])
         return stamp if value["zone"] is None else stamp.tz_convert(value["zone"])
     return {key: _given_metadata(each) for key, each in value.items()}
-
-
-def _first_row(clauses: Sequence[ts.Clause], rows: int) -> int | None:
-    """Return the row of the symbol that a result begins with; None where it is no run of them."""
-    first = 0
-    for clause in clauses:
-        if clause.structure.positional:
-            start, stop = clause.ranges(rows)  # type: ignore[attr-defined]  # as these have it
-            first, rows = first + start, stop - start
-        elif clause.name != "select":
-            return None
-    return first
 
 
 def rows_as(output_format: OutputFormat | str, result: Result, view: Any, key: str | None) -> Any:
