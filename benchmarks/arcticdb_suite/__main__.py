@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.arcticdb_suite.reasons import patterns, reason_of, unused
@@ -158,7 +159,7 @@ def main() -> None:
     if not done:
         raise SystemExit("not all have run: the same command goes on")
     if groups == GROUPS:
-        raise SystemExit(_unexplained(read_outcomes(outcomes, sum(GROUPS.values(), []))))
+        raise SystemExit(_unexplained(read_outcomes(outcomes, [*chain(*GROUPS.values())])))
 
 
 def _unexplained(found: Found) -> str | None:

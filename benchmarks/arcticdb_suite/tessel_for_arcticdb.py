@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 
 import tessel.compat.arcticdb as adb
+from tessel.compat.arcticdb import reading
 
 _TESTS = Path(os.environ["ARCTICDB_TESTS"])
 _names = itertools.count()
@@ -40,6 +41,8 @@ def _put_in_place() -> None:
     # Their tests also call Library(description, native) and library._nvs.
     ours["Library"] = lambda _, native: native._library
     adb.Library._nvs = property(Native.of)  # type: ignore[attr-defined]
+    described = reading.NameWithDType
+    reading.NameWithDType = lambda name, kind: described(name, _Kind(kind))  # type: ignore[attr-defined]
     raised = {name: getattr(adb.exceptions, name) for name in adb.exceptions.__all__}
     raised = {name: _Kinds(v) if isinstance(v, tuple) else v for name, v in raised.items()}
     for name, module in list(sys.modules.items()):
