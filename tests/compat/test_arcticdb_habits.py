@@ -1,4 +1,4 @@
-"""Habits of ArcticDB that no row of the idioms has: each compared with pandas, or what was given."""
+"""Habits of ArcticDB that no row of the idioms has, each compared with pandas or what was given."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_series_without_a_name_are_put_one_after_the_other(library: adb.Library)
 def test_a_part_of_the_rows_has_start_and_step_of_their_index(library: adb.Library) -> None:
     library.write("x", pd.DataFrame({"a": range(4)}, pd.RangeIndex(5, 13, 2)))
     found = library.read("x", row_range=(1, 3)).data
-    assert found.index.equals(pd.RangeIndex(5, 9, 2)) and list(found["a"]) == [1, 2]
+    pd.testing.assert_frame_equal(found, pd.DataFrame({"a": [1, 2]}, pd.RangeIndex(5, 9, 2)))
     assert library.head("x", 2, columns=[]).data.index.equals(pd.RangeIndex(5, 9, 2))
 
 
@@ -129,7 +129,8 @@ def test_errors_of_a_batch_have_codes_and_the_version_asked_for(library: adb.Lib
     ]
     assert found[4].error_category is adb.ErrorCategory.SCHEMA
     refused = library.write_batch([adb.WritePayload("z", 1)])[0]
-    assert isinstance(refused, adb.DataError) and refused.version_request_type is None
+    assert isinstance(refused, adb.DataError)
+    assert refused.version_request_type is None
     assert refused.error_category is adb.ErrorCategory.USER_INPUT
 
 

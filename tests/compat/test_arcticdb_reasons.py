@@ -1,4 +1,4 @@
-"""The reasons for which tests of ArcticDB fail: the list, its search, and the page that shows it."""
+"""The reasons for which tests of ArcticDB fail: the list, its search, and its page."""
 
 from __future__ import annotations
 

@@ -70,7 +70,6 @@ class ErrorCode(Enum):
     E_COLUMN_DOESNT_EXIST = auto()
     E_UNSORTED_DATA = auto()
     E_DESCRIPTOR_MISMATCH = auto()
-    E_UNIMPLEMENTED_INPUT_TYPE = auto()
     E_INVALID_USER_ARGUMENT = auto()
     E_KEY_NOT_FOUND = auto()
     E_RUNTIME_ERROR = auto()
@@ -82,11 +81,6 @@ _CODES = [
     (errors.ColumnNotFoundError, ErrorCode.E_COLUMN_DOESNT_EXIST, ErrorCategory.SCHEMA),
     (errors.UnsortedIndexError, ErrorCode.E_UNSORTED_DATA, ErrorCategory.SORTING),
     (errors.SchemaMismatchError, ErrorCode.E_DESCRIPTOR_MISMATCH, ErrorCategory.NORMALIZATION),
-    (
-        errors.UnsupportedTypeError,
-        ErrorCode.E_UNIMPLEMENTED_INPUT_TYPE,
-        ErrorCategory.NORMALIZATION,
-    ),
     (errors.InvalidInputError, ErrorCode.E_INVALID_USER_ARGUMENT, ErrorCategory.USER_INPUT),
     (errors.ExpressionError, ErrorCode.E_INVALID_USER_ARGUMENT, ErrorCategory.USER_INPUT),
     (errors.StoreError, ErrorCode.E_KEY_NOT_FOUND, ErrorCategory.STORAGE),
