@@ -139,3 +139,11 @@ def test_what_has_no_name_or_time_is_described_without(library: adb.Library) -> 
     library.write("y", pd.DataFrame({"a": [1]}))
     assert [each.name for each in library.get_description("x").index] == [None]
     assert np.isnat(library.get_description("y").date_range).all()
+
+
+def test_a_column_whose_name_is_empty_is_renamed(library: adb.Library) -> None:
+    library.store.write("x", pd.Series([1, 2], name=""))
+    found = library.store.scan("x").rename({"": "n"}).collect()
+    assert found["n"].to_pylist() == [1, 2]
+    with pytest.raises(exceptions.UserInputException, match="no column name"):
+        library.store.scan("x").rename({"": ""})

@@ -24,11 +24,12 @@ What is different
 * A snapshot is a tag: it holds all symbols of the library, and its name is never used again.
 * ``prune_previous_versions`` changes nothing: versions go for all symbols of a store together,
   by ``library.store.expire`` and ``gc``. Single versions are not deleted.
-* Nothing is pickled: ``write_pickle`` and values that are no tables are refused. Metadata are JSON.
+* Nothing is pickled: ``write_pickle`` and values that are no tables are refused. Metadata are JSON
+  and times.
 * Staged rows are known to the ``Library`` object that staged them; another one finalizes them by
   the results of ``stage``, which can be sent to it.
 * A name that does not exist is always an error, in ``columns=`` as well.
-* A timestamp index is in order: ``validate_index=False`` does not allow another one.
+* A time index is in order: ``validate_index=False`` writes other rows without a time index.
 * Errors are those of Tessel; the names in :mod:`tessel.compat.arcticdb.exceptions` stand for them.
 """
 
