@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
-from benchmarks.arcticdb_suite.reasons import reason_of
+from benchmarks.arcticdb_suite.reasons import patterns, reason_of, unused
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -49,6 +50,7 @@ GROUPS = {
         ),
     ],
 }
+NO_REASON = "no reason: a defect, or not looked at"
 _GRACE_S = 40  # for the test that runs when the time is over
 Found = dict[str, dict[str, str]]
 
@@ -113,11 +115,13 @@ def summary(found: Found, most: int) -> str:
     outcomes = ["passed", "failed", "skipped"]
     rows: dict[str, Counter[str]] = {}
     reasons: dict[str, list[str]] = {}
+    known = patterns()
     for test, each in found.items():
         for row in (test.partition("::")[0].removeprefix("tests/"), "all"):
             rows.setdefault(row, Counter())[each["outcome"]] += 1
         if each["outcome"] == "failed":
-            reason = reason_of(test, each["why"])
+            pattern = reason_of(test, each["why"], known)
+            reason = NO_REASON if pattern is None else pattern.reason
             reasons.setdefault(reason, []).append(f"{test.rpartition('/')[2]}: {each['why'][:150]}")
     rows["all"] = rows.pop("all", Counter())
     lines = [table(outcomes, rows), ""]
@@ -153,17 +157,36 @@ def main() -> None:
     for name, files in groups.items():
         print(f"{name}\n{summary(read_outcomes(outcomes, files), given.examples)}\n")
     if not done:
-        print("not all have run: the same command goes on")
+        raise SystemExit("not all have run: the same command goes on")
+    if groups == GROUPS:
+        raise SystemExit(_unexplained(read_outcomes(outcomes, [*chain(*GROUPS.values())])))
+
+
+def _unexplained(found: Found) -> str | None:
+    """Return the failures without a reason, and the patterns of reasons without a failure."""
+    failed = [(t, each["why"]) for t, each in found.items() if each["outcome"] == "failed"]
+    known = patterns()
+    lines = [
+        f"without a reason: {test}: {why[:150]}"
+        for test, why in failed
+        if not reason_of(test, why, known)
+    ]
+    lines += [
+        f"without a failure: {each.text!r} of {each.reason!r}" for each in unused(failed, known)
+    ]
+    return "\n".join(lines) or None
 
 
 def _forget(path: Path, reason: str) -> None:
     """Drop the outcomes of tests that failed for a reason."""
+    known = patterns()
     if path.exists():
         kept = [
             line
             for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
             if (each := json.loads(line))["outcome"] != "failed"
-            or reason not in reason_of(each["test"], each["why"])
+            or reason
+            not in getattr(reason_of(each["test"], each["why"], known), "reason", NO_REASON)
         ]
         path.write_text("".join(kept), encoding="utf-8")
 

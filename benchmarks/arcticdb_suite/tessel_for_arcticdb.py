@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 
 import tessel.compat.arcticdb as adb
+from tessel.compat.arcticdb import reading
 
 _TESTS = Path(os.environ["ARCTICDB_TESTS"])
 _names = itertools.count()
@@ -36,16 +37,27 @@ def _put_in_place() -> None:
     import arcticdb_ext  # noqa: F401
 
     ours = {name: getattr(adb, name) for name in adb.__all__ if name != "exceptions"}
+    ours |= {name: getattr(adb.exceptions, name) for name in ("ErrorCategory", "ErrorCode")}
     # Their tests also call Library(description, native) and library._nvs.
     ours["Library"] = lambda _, native: native._library
     adb.Library._nvs = property(Native.of)  # type: ignore[attr-defined]
+    described = reading.NameWithDType
+    reading.NameWithDType = lambda name, kind: described(name, _Kind(kind))  # type: ignore[attr-defined]
     raised = {name: getattr(adb.exceptions, name) for name in adb.exceptions.__all__}
+    raised = {name: _Kinds(v) if isinstance(v, tuple) else v for name, v in raised.items()}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("arcticdb", "arcticdb_ext"):
             for each, value in {**ours, **raised}.items():
                 theirs = getattr(module, each, None)
                 if inspect.isclass(theirs) or inspect.isfunction(theirs):
                     setattr(module, each, value)
+
+
+class _Kinds(tuple[type[Exception], ...]):
+    """Classes of ours in the place of one of theirs, which their tests make as well."""
+
+    def __call__(self, *given: Any) -> Exception:
+        return self[0](*(given or ("of theirs",)))
 
 
 class _Kind(str):
@@ -56,6 +68,13 @@ class _Kind(str):
 
         names = {"double": "FLOAT64", "float": "FLOAT32", "bool": "BOOL8"}
         return getattr(DataType, names.get(self, self.upper()), None)
+
+
+_NOTHING_TO_DO = (
+    "_set_allow_arrow_input",
+    "create_column_stats_experimental",
+    "set_arrow_string_format_default",
+)
 
 
 class Native:
@@ -69,8 +88,8 @@ class Native:
         return cls(library=library)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "create_column_stats_experimental":
-            return lambda *_, **__: None  # statistics are always kept
+        if name in _NOTHING_TO_DO:
+            return lambda *_, **__: None
         return getattr(self._library, name)
 
     def set_output_format(self, output_format: Any) -> None:
@@ -81,13 +100,18 @@ class Native:
     def write(self, symbol: str, data: Any, metadata: Any = None, **options: Any) -> Any:
         if options.get("pickle_on_failure") or options.get("recursive_normalizers"):
             return self._library.write_pickle(symbol, data)
-        parallel = options.get("parallel") or options.get("incomplete")
-        return self._library.write(symbol, data, metadata, staged=bool(parallel))
+        parallel = bool(options.get("parallel") or options.get("incomplete"))
+        checked = bool(options.get("validate_index"))
+        return self._library.write(symbol, data, metadata, staged=parallel, validate_index=checked)
+
+    def name(self) -> str:
+        return self._library.name
 
     def append(self, symbol: str, dataframe: Any, metadata: Any = None, **options: Any) -> Any:
         if options.get("incomplete"):
             return self._library.write(symbol, dataframe, staged=True)
-        return self._library.append(symbol, dataframe, metadata)
+        checked = bool(options.get("validate_index"))
+        return self._library.append(symbol, dataframe, metadata, validate_index=checked)
 
     def update(self, symbol: str, data: Any, metadata: Any = None, **options: Any) -> Any:
         within = options.get("date_range")
@@ -138,13 +162,14 @@ class Native:
         found = self._library.get_description(symbol, version)
         assert found.last_update_time is not None
         index = {"index": [each.name for each in found.index]}
+        view = self._library.store.view(symbol, as_of=version)
         return {
             "col_names": {"columns": [each.name for each in found.columns], **index},
             "dtype": [_Kind(each.dtype) for each in found.columns],
             "rows": found.row_count,
             "last_update": np.datetime64(found.last_update_time.replace(tzinfo=None), "ns"),
             "index_type": found.index_type,
-            "type": "pandasdf",
+            "type": "pandasseries" if view.pandas and view.pandas.series else "pandasdf",
             "date_range": found.date_range,
             "sorted": found.sorted,
         }
@@ -213,7 +238,9 @@ class Native:
 
 def _public(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that the public API has too."""
-    if options.get("columns") == []:  # which is all of them there
+    if (
+        isinstance(options.get("columns"), list) and not options["columns"]
+    ):  # which is all of them there
         options = {**options, "columns": None}
     dropped = ("_output_format", "allow_secondary", "implement_read_index", "iterate_on_failure")
     return {name: value for name, value in options.items() if name not in dropped}

@@ -27,10 +27,10 @@ class Rename(Clause):
     columns: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        names = [name for pair in self.columns for name in pair]
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise PlanError(f"rename: {name!r} is no column name", clause=self.name)
+        for pair in self.columns:  # a Series named "" is a column of that name
+            for name in pair:
+                if not isinstance(name, str) or not pair[1]:
+                    raise PlanError(f"rename: {name!r} is no column name", clause=self.name)
         old = repeated(old for old, _ in self.columns)
         if old is not None:
             raise PlanError(f"rename gives {old!r} two new names", clause=self.name)

@@ -690,7 +690,6 @@ def test_one_symbol_that_fails_does_not_fail_a_batch(library: adb.Library) -> No
         (lambda lib: lib.delete("trades", versions=[1]), "single versions"),
         (lambda lib: lib.snapshot("s", versions={"trades": 1}), "takes no versions"),
         (lambda lib: lib.update("nope", QUOTES), "no symbol 'nope'"),
-        (lambda lib: lib.stage("x", QUOTES, sort_columns=["bid"]), "by the index alone"),
         (lambda lib: lib.write_batch([adb.WritePayload("x", 1)] * 2), "more than once"),
         (lambda lib: lib.read("trades", output_format="xlsx"), "is none"),
         (

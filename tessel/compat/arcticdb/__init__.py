@@ -24,11 +24,12 @@ What is different
 * A snapshot is a tag: it holds all symbols of the library, and its name is never used again.
 * ``prune_previous_versions`` changes nothing: versions go for all symbols of a store together,
   by ``library.store.expire`` and ``gc``. Single versions are not deleted.
-* Nothing is pickled: ``write_pickle`` and values that are no tables are refused. Metadata are JSON.
+* Nothing is pickled: ``write_pickle`` and values that are no tables are refused. Metadata are JSON
+  and times.
 * Staged rows are known to the ``Library`` object that staged them; another one finalizes them by
   the results of ``stage``, which can be sent to it.
 * A name that does not exist is always an error, in ``columns=`` as well.
-* A timestamp index is in order: ``validate_index=False`` does not allow another one.
+* A time index is in order: ``validate_index=False`` writes other rows without a time index.
 * Errors are those of Tessel; the names in :mod:`tessel.compat.arcticdb.exceptions` stand for them.
 """
 
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 from tessel.compat.arcticdb import exceptions
 from tessel.compat.arcticdb.arctic import Arctic
+from tessel.compat.arcticdb.exceptions import ErrorCategory, ErrorCode
 from tessel.compat.arcticdb.expressions import col, where
 from tessel.compat.arcticdb.items import (
     DataError,
@@ -54,6 +56,7 @@ from tessel.compat.arcticdb.items import (
     VersionedItem,
     VersionedItemWithJoin,
     VersionInfo,
+    VersionRequestType,
     WriteMetadataPayload,
     WritePayload,
 )
@@ -70,6 +73,8 @@ __all__ = [
     "Arctic",
     "DataError",
     "DeleteRequest",
+    "ErrorCategory",
+    "ErrorCode",
     "LazyDataFrame",
     "LazyDataFrameAfterJoin",
     "LazyDataFrameCollection",
@@ -87,6 +92,7 @@ __all__ = [
     "SymbolVersion",
     "UpdatePayload",
     "VersionInfo",
+    "VersionRequestType",
     "VersionedItem",
     "VersionedItemWithJoin",
     "WriteMetadataPayload",

@@ -6,13 +6,44 @@ conditions, so that only what turns a condition over, or stores it, has to say s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import tessel as ts
 from tessel.errors import InvalidInputError, TruthValueError
 
 __all__ = ["ExpressionNode", "col", "plain", "where"]
+
+_Operator = Callable[["ExpressionNode", object], "ExpressionNode"]
+
+
+def plain(value: Any) -> Any:
+    """Return Tessel's expression: that of a node, any other value as a literal."""
+    return value.expression if isinstance(value, ExpressionNode) else ts.lit(value)
+
+
+def _decided(value: object) -> Any:
+    """Return a condition that is false, and not missing, where a value of it is missing."""
+    found = plain(value)
+    return found.fill_missing(False) if isinstance(value, ExpressionNode) else found
+
+
+def _operators(
+    apply: Callable[[Any, Any], Any],
+    of: Callable[[object], Any] = plain,
+    *,
+    is_condition: bool = False,
+) -> tuple[_Operator, _Operator]:
+    """Return an operator with the node on its left, and the one with the node on its right."""
+
+    def forward(self: ExpressionNode, other: object) -> ExpressionNode:
+        return ExpressionNode(apply(of(self), of(other)), is_condition=is_condition)
+
+    def backward(self: ExpressionNode, other: object) -> ExpressionNode:
+        return ExpressionNode(apply(of(other), of(self)), is_condition=is_condition)
+
+    return forward, backward
 
 
 class ExpressionNode:
@@ -41,41 +72,27 @@ class ExpressionNode:
             hint="use & | ~ instead of and, or, not; where(c, a, b) instead of a if c else b",
         )
 
-    def __add__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(self.expression + plain(other))
-
-    def __radd__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(plain(other) + self.expression)
-
-    def __sub__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(self.expression - plain(other))
-
-    def __rsub__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(plain(other) - self.expression)
-
-    def __mul__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(self.expression * plain(other))
-
-    def __rmul__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(plain(other) * self.expression)
-
-    def __truediv__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(self.expression / plain(other))
-
-    def __rtruediv__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(plain(other) / self.expression)
-
-    def __pow__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(self.expression ** plain(other))
-
-    def __rpow__(self, other: object) -> ExpressionNode:
-        return ExpressionNode(plain(other) ** self.expression)
+    __add__, __radd__ = _operators(operator.add)
+    __sub__, __rsub__ = _operators(operator.sub)
+    __mul__, __rmul__ = _operators(operator.mul)
+    __truediv__, __rtruediv__ = _operators(operator.truediv)
+    __pow__, __rpow__ = _operators(operator.pow)
+    __and__, __rand__ = _operators(operator.and_, is_condition=True)
+    __or__, __ror__ = _operators(operator.or_, is_condition=True)
+    __xor__, __rxor__ = _operators(operator.xor, of=_decided, is_condition=True)
+    __lt__ = _operators(operator.lt, is_condition=True)[0]
+    __le__ = _operators(operator.le, is_condition=True)[0]
+    __gt__ = _operators(operator.gt, is_condition=True)[0]
+    __ge__ = _operators(operator.ge, is_condition=True)[0]
 
     def __neg__(self) -> ExpressionNode:
         return ExpressionNode(-self.expression)
 
     def __abs__(self) -> ExpressionNode:
         return ExpressionNode(abs(self.expression))
+
+    def __invert__(self) -> ExpressionNode:
+        return _condition(~_decided(self))
 
     def __eq__(self, other: object) -> ExpressionNode:  # type: ignore[override]
         if _is_collection(other):
@@ -88,39 +105,6 @@ class ExpressionNode:
         return _condition((self.expression != plain(other)).fill_missing(True))
 
     __hash__ = None  # type: ignore[assignment]  # nothing with such an __eq__ is a key
-
-    def __lt__(self, other: object) -> ExpressionNode:
-        return _condition(self.expression < plain(other))
-
-    def __le__(self, other: object) -> ExpressionNode:
-        return _condition(self.expression <= plain(other))
-
-    def __gt__(self, other: object) -> ExpressionNode:
-        return _condition(self.expression > plain(other))
-
-    def __ge__(self, other: object) -> ExpressionNode:
-        return _condition(self.expression >= plain(other))
-
-    def __and__(self, other: object) -> ExpressionNode:
-        return _condition(self.expression & plain(other))
-
-    def __rand__(self, other: object) -> ExpressionNode:
-        return _condition(plain(other) & self.expression)
-
-    def __or__(self, other: object) -> ExpressionNode:
-        return _condition(self.expression | plain(other))
-
-    def __ror__(self, other: object) -> ExpressionNode:
-        return _condition(plain(other) | self.expression)
-
-    def __xor__(self, other: object) -> ExpressionNode:
-        return _condition(_decided(self) ^ _decided(other))
-
-    def __rxor__(self, other: object) -> ExpressionNode:
-        return _condition(_decided(other) ^ _decided(self))
-
-    def __invert__(self) -> ExpressionNode:
-        return _condition(~_decided(self))
 
     def isin(self, *values: Any) -> ExpressionNode:
         """Whether the value is one of these, given one by one or as one collection."""
@@ -162,19 +146,8 @@ def where(condition: Any, left: Any, right: Any) -> ExpressionNode:
     return ExpressionNode(chosen, is_condition=is_condition)
 
 
-def plain(value: Any) -> Any:
-    """Return Tessel's expression: that of a node, any other value as a literal."""
-    return value.expression if isinstance(value, ExpressionNode) else ts.lit(value)
-
-
 def _condition(expression: ts.Expression) -> ExpressionNode:
     return ExpressionNode(expression, is_condition=True)
-
-
-def _decided(value: object) -> Any:
-    """Return a condition that is false, and not missing, where a value of it is missing."""
-    found = plain(value)
-    return found.fill_missing(False) if isinstance(value, ExpressionNode) else found
 
 
 def _is_collection(value: object) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tessel.compat.arcticdb.exceptions import ErrorCategory, ErrorCode, code_of
 from tessel.errors import TesselError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "SymbolVersion",
     "UpdatePayload",
     "VersionInfo",
+    "VersionRequestType",
     "VersionedItem",
     "VersionedItemWithJoin",
     "WriteMetadataPayload",
@@ -124,15 +126,38 @@ class DataError(NamedTuple):
     ----------
     exception
         The error itself.
+    version_request_type, version_request_data
+        The version that was asked for, where one was read.
     """
 
     symbol: str
     exception: TesselError
+    version_request_type: VersionRequestType | None = None
+    version_request_data: Any = None
+
+    @property
+    def error_code(self) -> ErrorCode:
+        """What the error is."""
+        return code_of(self.exception)[0]
+
+    @property
+    def error_category(self) -> ErrorCategory:
+        """What the error is about."""
+        return code_of(self.exception)[1]
 
     @property
     def exception_string(self) -> str:
         """The text of the error."""
         return str(self.exception)
+
+
+class VersionRequestType(Enum):
+    """How a version was asked for."""
+
+    LATEST = auto()
+    SPECIFIC = auto()
+    SNAPSHOT = auto()
+    TIMESTAMP = auto()
 
 
 class SymbolVersion(NamedTuple):

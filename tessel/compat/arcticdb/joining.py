@@ -35,7 +35,7 @@ class Joined(NamedTuple):
         frame = result.to_pandas(index=False)
         if all(name in frame.columns for name in self.levels) and self.levels:
             frame = frame.set_index(list(self.levels)).rename_axis(list(self.levels.values()))
-        if self.series is not None and list(frame.columns) == [self.series[0]]:
+        if self.series is not None and list(map(str, frame.columns)) == [self.series[0]]:
             return frame.iloc[:, 0].rename(self.series[1])
         return frame
 

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tessel.api import Store
@@ -22,6 +23,7 @@ from tessel.compat.arcticdb.items import (
     UpdatePayload,
     VersionedItem,
     VersionedItemWithJoin,
+    VersionRequestType,
     WriteMetadataPayload,
     WritePayload,
 )
@@ -29,7 +31,7 @@ from tessel.compat.arcticdb.joining import joined
 from tessel.compat.arcticdb.lazy import LazyDataFrameCollection
 from tessel.compat.arcticdb.query import QueryBuilder, group_key, join_kind, tessel_query
 from tessel.compat.arcticdb.reading import rows_as
-from tessel.compat.arcticdb.writing import Writes, kept_metadata
+from tessel.compat.arcticdb.writing import Writes, changed_rows, kept_metadata
 from tessel.errors import InvalidInputError, PlanError, TesselError, UnknownVerbError
 
 __all__ = ["Library"]
@@ -76,13 +78,10 @@ class Library(Writes):
     ) -> StageResult:
         """Write rows that nobody sees before they are finalized.
 
-        ``sort_on_index`` sorts them first; ``sort_columns`` are refused.
+        ``sort_on_index`` and ``sort_columns`` sort them first.
         """
         if sort_columns:
-            raise InvalidInputError(
-                f"stage({symbol!r}) sorts by the index alone, not by {sort_columns}",
-                hint="sort the rows before they are staged",
-            )
+            data = changed_rows(data, lambda rows: rows.sort(sort_columns))
         staged = self.store.stage(symbol, data, task_id=uuid.uuid4().hex, sort=sort_on_index)
         found = StageResult(symbol, json.dumps(staged.to_json()))
         self._stages.setdefault(symbol, []).append(found)
@@ -232,8 +231,11 @@ class Library(Writes):
             views.append(at)
         together = joined(parts, views)
         first, *others = together.parts
-        whole = first.concat(*others, join=join) if others else first
-        result = whole.then(*tessel_query(query_builder).clauses).collect()
+        clauses = tessel_query(query_builder).clauses
+        by_time = any(clause.structure.uses_index for clause in clauses)
+        together_as = first.merge if by_time else first.concat
+        whole = together_as(*others, join=join) if others else first
+        result = whole.then(*clauses).collect()
         form = requests[0].output_format or self._output_format
         key = group_key(query_builder) or result.index
         shows_rows = form.lower() == "pandas" and key is None
@@ -268,8 +270,19 @@ def _each(items: Iterable[Any], do: Callable[[Any], Any]) -> list[Any]:
         try:
             found.append(do(item))
         except TesselError as error:
-            found.append(DataError(item[0], error))
+            found.append(DataError(item[0], error, *_requested(item)))
     return found
+
+
+def _requested(item: Any) -> tuple[VersionRequestType | None, Any]:
+    """Return how a request to read asks for a version, and for which."""
+    if not isinstance(item, ReadRequest | ReadInfoRequest):
+        return None, None
+    as_of = item.as_of
+    if isinstance(as_of, datetime):
+        return VersionRequestType.TIMESTAMP, int(as_of.timestamp() * 1e9)
+    kinds = {type(None): VersionRequestType.LATEST, str: VersionRequestType.SNAPSHOT}
+    return kinds.get(type(as_of), VersionRequestType.SPECIFIC), as_of
 
 
 def _check_unique(payloads: Iterable[Any]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import numpy as np
 
 import tessel as ts
 from tessel.api import Result, Store
@@ -28,10 +31,16 @@ from tessel.errors import (
     VersionNotFoundError,
 )
 
-__all__ = ["OTHER_METADATA", "Reads", "index_levels", "rows_as"]
+__all__ = ["OTHER_METADATA", "TIMESTAMP", "Reads", "index_levels", "rows_as"]
 
 OTHER_METADATA = "arcticdb.metadata"
 """The key under which metadata that are no mapping are kept."""
+TIMESTAMP = "arcticdb.timestamp"
+"""The key of a time among metadata, beside its ``zone``."""
+
+
+_ENCODED = "arcticdb.snapshot."
+"""What the tag of a snapshot begins with whose name a tag cannot have: its UTF-8 in hex follows."""
 
 
 class Reads:
@@ -125,6 +134,11 @@ class Reads:
         result = self.store.read(symbol, query=asked, as_of=view.version)
         form = output_format or self._output_format
         data = rows_as(form, result, view, group_key(query_builder))
+        labels: Any = getattr(data, "index", None)
+        if view.pandas and view.pandas.range and type(labels).__name__ == "RangeIndex":
+            _, start, step = view.pandas.range  # which parts of the rows have as well
+            stop = start + len(labels) * step
+            data.index = type(labels)(start, stop, step, name=labels.name)
         if chosen == [] and hasattr(data, "iloc"):
             data = data.iloc[:, :0]
         return self._item(symbol, view, data)
@@ -179,6 +193,8 @@ class Reads:
         """Return a version as Tessel takes it."""
         if isinstance(as_of, datetime) and as_of.tzinfo is None:
             return as_of.replace(tzinfo=UTC)
+        if isinstance(as_of, str) and tag_of(as_of) in self.store.tags():
+            return tag_of(as_of)
         if not isinstance(as_of, int) or as_of >= 0:
             return as_of
         versions = self._versions_of(symbol)
@@ -203,7 +219,7 @@ class Reads:
         with contextlib.suppress(VersionNotFoundError):  # it may have expired
             entry = self.store.at(view.changed).entry
             timestamp = None if entry is None else entry.timestamp_us * 1000
-        metadata = view.metadata.get(OTHER_METADATA, view.metadata) or None
+        metadata = _given_metadata(view.metadata.get(OTHER_METADATA, view.metadata)) or None
         return VersionedItem(
             symbol, self._name, data, view.changed, metadata, self.store.uri, timestamp
         )
@@ -221,7 +237,7 @@ class Reads:
     def list_symbols(self, snapshot_name: str | None = None, regex: str | None = None) -> list[str]:
         """Return the names of the symbols, of a snapshot, in which a pattern is found."""
         pattern = None if regex is None else f"(?s:.*)(?:{regex})(?s:.*)"
-        return self.store.symbols(pattern, as_of=snapshot_name)
+        return self.store.symbols(pattern, as_of=snapshot_name and tag_of(snapshot_name))
 
     def read_metadata(self, symbol: str, as_of: Any = None) -> VersionedItem:
         """Read the metadata of a symbol, without its rows."""
@@ -231,16 +247,20 @@ class Reads:
         """Describe what is stored under a symbol; no row is read."""
         view = self.store.view(symbol, as_of=self._as_of(symbol, as_of))
         index, levels = view.schema.index, index_levels(view)
-        named = [NameWithDType(n, str(view.schema.type_of(n))) for n in view.schema.names]
-        ends: tuple[Any, Any] = (None, None)
+        shown = {} if view.pandas is None else dict(view.pandas.levels)
+        named = {
+            name: NameWithDType(shown.get(name, name), str(view.schema.type_of(name)))
+            for name in view.schema.names
+        }
+        ends: tuple[Any, Any] = (np.datetime64("NaT"), np.datetime64("NaT"))
         if index is not None and view.row_count:
             scan = self.store.scan(symbol, as_of=view.version)
             row = scan.agg(low=(index, "min"), high=(index, "max")).collect().to_arrow()
             ends = (row["low"][0].as_py(), row["high"][0].as_py())
         stamp = self._item(symbol, view).timestamp
         return SymbolDescription(
-            columns=tuple(each for each in named if each.name not in levels),
-            index=tuple(each for each in named if each.name in levels),
+            columns=tuple(each for name, each in named.items() if name not in levels),
+            index=tuple(named[name] for name in levels),
             index_type=("NA", "index", "multi_index")[min(len(levels), 2)],
             row_count=view.row_count,
             last_update_time=None if stamp is None else datetime.fromtimestamp(stamp / 1e9, UTC),
@@ -262,6 +282,7 @@ class Reads:
         With a ``snapshot`` only those that it shows; with ``latest_only`` one a symbol.
         """
         tags = {} if skip_snapshots and snapshot is None else self.store.tags()
+        snapshot = snapshot and tag_of(snapshot)
         if snapshot is not None and snapshot not in tags:
             self.store.at(snapshot)  # its error names what is near
         found: dict[SymbolVersion, VersionInfo] = {}
@@ -279,14 +300,15 @@ class Reads:
             if snapshot is not None:
                 numbers = [number for number in numbers if snapshot in shown.get(number, ())]
             for number in reversed(numbers[-1:] if latest_only else numbers):
-                tagged = [] if skip_snapshots else shown.get(number, [])
+                tagged = [] if skip_snapshots else list(map(_name_of, shown.get(number, ())))
                 info = VersionInfo(log[number].timestamp, False, tagged)
                 found[SymbolVersion(name, number)] = info
         return found
 
     def list_snapshots(self, load_metadata: bool = True) -> Any:
         """Return the names of the snapshots; with ``load_metadata`` as keys, each with None."""
-        names = [name for name in self.store.tags() if not name.startswith("arcticdb.")]
+        tags = map(_name_of, self.store.tags())
+        names = [name for name in tags if not name.startswith("arcticdb.")]
         return dict.fromkeys(names) if load_metadata else names
 
     def snapshot(
@@ -315,11 +337,37 @@ class Reads:
                     f"snapshot({snapshot_name!r}) takes no {name}",
                     hint="it names one version of the whole library",
                 )
-        self.store.create_tag(snapshot_name)
+        self.store.create_tag(tag_of(snapshot_name))
 
     def delete_snapshot(self, snapshot_name: str) -> None:
         """Delete a snapshot; its name is never used again."""
-        self.store.delete_tag(snapshot_name)
+        self.store.delete_tag(tag_of(snapshot_name))
+
+
+def tag_of(snapshot: str) -> str:
+    """Return the tag that a snapshot is: of its name, where a tag can have it."""
+    is_tag = re.fullmatch(r"(?!\d+$)\w[\w./-]*", snapshot, re.ASCII) or not snapshot
+    return snapshot if is_tag else _ENCODED + snapshot.encode().hex()
+
+
+def _name_of(tag: str) -> str:
+    """Return the name of the snapshot that a tag is."""
+    encoded = tag.startswith(_ENCODED)
+    return bytes.fromhex(tag.removeprefix(_ENCODED)).decode() if encoded else tag
+
+
+def _given_metadata(value: Any) -> Any:
+    """Return metadata as they were given: with times of pandas where they are marked."""
+    if isinstance(value, list):
+        return [_given_metadata(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {TIMESTAMP, "zone"}:
+        import pandas
+
+        stamp = pandas.Timestamp(value[TIMESTAMP])
+        return stamp if value["zone"] is None else stamp.tz_convert(value["zone"])
+    return {key: _given_metadata(each) for key, each in value.items()}
 
 
 def rows_as(output_format: OutputFormat | str, result: Result, view: Any, key: str | None) -> Any:

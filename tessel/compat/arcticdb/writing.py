@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 import tessel as ts
+from tessel.api import LazyTable
 from tessel.compat.arcticdb.items import MergeStrategy, VersionedItem
 from tessel.compat.arcticdb.query import bounds
-from tessel.compat.arcticdb.reading import OTHER_METADATA, Reads
-from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.compat.arcticdb.reading import OTHER_METADATA, TIMESTAMP, Reads
+from tessel.errors import InvalidInputError, UnsortedIndexError, UnsupportedTypeError
 
-__all__ = ["Writes", "kept_metadata"]
+__all__ = ["Writes", "changed_rows", "kept_metadata"]
 
 
 class Writes(Reads):
@@ -37,8 +39,10 @@ class Writes(Reads):
             A frame of pandas or Polars, a table of Arrow.
         metadata
             Plain JSON to keep with this version.
-        prune_previous_versions, validate_index
+        prune_previous_versions
             Taken, and without effect; see the package.
+        validate_index
+            Whether a frame whose times go back is refused; it has no time index else.
         staged
             Stage the rows instead, for ``finalize_staged_data``.
         index_column
@@ -51,6 +55,8 @@ class Writes(Reads):
         """
         if staged:
             return self._staged(symbol, data)
+        if validate_index:
+            _check_order(symbol, data)
         index = _first_column(data) if index_column else None
         kept = kept_metadata(metadata)
         self.store.write(symbol, data, index=index, metadata=kept)
@@ -74,7 +80,11 @@ class Writes(Reads):
     ) -> VersionedItem:
         """Add rows at the end of a symbol, which is made where there is none."""
         if not self.has_symbol(symbol):
-            return self.write(symbol, data, metadata, index_column=index_column)
+            return self.write(
+                symbol, data, metadata, validate_index=validate_index, index_column=index_column
+            )
+        if validate_index:
+            _check_order(symbol, data)
         evolve = self._evolve
         return self._changed(symbol, metadata, lambda tx: tx.append(symbol, data, evolve=evolve))
 
@@ -88,16 +98,18 @@ class Writes(Reads):
         prune_previous_versions: bool = False,
         index_column: bool = False,
     ) -> VersionedItem:
-        """Replace the rows in a range of times, by default that of ``data``.
+        """Replace the rows in a range of times, by default that of ``data``, by those in it.
 
         With ``upsert`` a symbol that does not exist is made.
         """
         if upsert and not self.has_symbol(symbol):
             return self.write(symbol, data, metadata, index_column=index_column)
         if not len(data) and date_range is None:
-            self.store.view(symbol)
-            return self._written(symbol)
+            return self._changed(symbol, metadata, lambda tx: self.store.view(symbol))
         within = None if date_range is None else bounds(date_range)
+        if within is not None:
+            index = self.store.view(symbol).schema.index
+            data = changed_rows(data, lambda rows: rows.date_range(*within), index)
         evolve = self._evolve
         return self._changed(
             symbol,
@@ -223,6 +235,29 @@ class Writes(Reads):
     compact_symbol_list = reload_symbol_list
 
 
+def changed_rows(
+    data: Any, change: Callable[[LazyTable], LazyTable], index: str | None = None
+) -> Any:
+    """Return rows after a query; those of a frame of pandas as one."""
+    scratch = ts.open("memory://")
+    scratch.write("rows", data, index=index)
+    result = change(scratch.scan("rows")).collect()
+    return result.to_pandas() if hasattr(data, "iloc") else result.to_arrow()
+
+
+def _check_order(symbol: str, data: Any) -> None:
+    """Refuse a frame of pandas whose times go back."""
+    index: Any = getattr(data, "index", None)
+    if hasattr(index, "get_level_values"):
+        times = index.get_level_values(0)
+        if times.inferred_type.startswith("datetime") and not times.is_monotonic_increasing:
+            raise UnsortedIndexError(
+                f"the times of the rows for {symbol!r} go back",
+                hint="frame.sort_index() puts them in order; validate_index=False writes them as "
+                "they are, without a time index",
+            )
+
+
 def _first_column(data: Any) -> str:
     names = getattr(data, "column_names", None) or getattr(data, "columns", None)
     if not names:
@@ -237,6 +272,20 @@ def kept_metadata(metadata: Any) -> dict[str, Any] | None:
     """Return metadata as a store keeps them: a mapping."""
     if metadata is None:
         return None
-    if isinstance(metadata, Mapping) and all(isinstance(key, str) for key in metadata):
-        return dict(metadata)
-    return {OTHER_METADATA: metadata}
+    plain = _plain(metadata)
+    is_kept = isinstance(plain, dict) and TIMESTAMP not in plain
+    if is_kept and all(isinstance(key, str) for key in plain):
+        return dict(plain)
+    return {OTHER_METADATA: plain}
+
+
+def _plain(value: Any) -> Any:
+    """Return metadata with times as plain JSON."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    if not isinstance(value, datetime):
+        return value
+    zone = None if value.tzinfo is None else getattr(value.tzinfo, "key", str(value.tzinfo))
+    return {TIMESTAMP: value.isoformat(), "zone": zone}

@@ -1,0 +1,149 @@
+"""Habits of ArcticDB that no row of the idioms has, each compared with pandas or what was given."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tessel.compat.arcticdb as adb
+from tessel.compat.arcticdb import exceptions
+
+TIMES = pd.date_range("2024-01-01", periods=6, freq="h")
+
+
+@pytest.fixture
+def library() -> adb.Library:
+    return adb.Arctic("mem://").create_library("habits")
+
+
+def _frame(low: int, high: int) -> pd.DataFrame:
+    return pd.DataFrame({"a": np.arange(low, high)}, TIMES[: high - low])
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_rows_put_one_after_the_other_are_resampled_as_in_pandas(
+    library: adb.Library, join: str
+) -> None:
+    parts = [_frame(0, 4), _frame(10, 16)]
+    for name, part in zip("xy", parts, strict=True):
+        library.write(name, part)
+    lazy = adb.concat(library.read_batch(["x", "y"], lazy=True), join)
+    found = lazy.resample("2h").agg({"a": "sum"}).collect().data
+    wanted = pd.concat(parts).sort_index(kind="stable").resample("2h").agg({"a": "sum"})
+    pd.testing.assert_frame_equal(found, wanted, check_freq=False)
+
+
+def test_series_without_a_name_are_put_one_after_the_other(library: adb.Library) -> None:
+    for first, second in ((None, None), ("", "b"), (None, "b")):
+        library.write("x", pd.Series([1.0, 2.0], name=first))
+        library.write("y", pd.Series([3.0], name=second))
+        found = adb.concat(library.read_batch(["x", "y"], lazy=True)).collect().data
+        pd.testing.assert_series_equal(found, pd.Series([1.0, 2.0, 3.0]))
+
+
+def test_a_part_of_the_rows_has_start_and_step_of_their_index(library: adb.Library) -> None:
+    library.write("x", pd.DataFrame({"a": range(4)}, pd.RangeIndex(5, 13, 2)))
+    found = library.read("x", row_range=(1, 3)).data
+    pd.testing.assert_frame_equal(found, pd.DataFrame({"a": [1, 2]}, pd.RangeIndex(5, 9, 2)))
+    assert library.head("x", 2, columns=[]).data.index.equals(pd.RangeIndex(5, 9, 2))
+
+
+def test_an_update_takes_the_rows_in_its_range(library: adb.Library) -> None:
+    library.write("x", _frame(0, 6))
+    library.update("x", _frame(10, 16), date_range=(TIMES[2], TIMES[3]))
+    assert list(library.read("x").data["a"]) == [0, 1, 12, 13, 4, 5]
+    assert library.update("x", _frame(0, 0), metadata={"n": 1}).metadata == {"n": 1}
+    assert library.read("x").metadata == {"n": 1}
+
+
+def test_times_that_go_back_are_refused_or_written_without_a_time_index(
+    library: adb.Library,
+) -> None:
+    back = _frame(0, 3)[::-1]
+    with pytest.raises(exceptions.UnsortedDataException, match="sort_index"):
+        library.write("x", back)
+    library.write("x", back, validate_index=False)
+    pd.testing.assert_frame_equal(library.read("x").data, back, check_freq=False)
+    assert library.get_description("x").sorted == "UNKNOWN"
+
+
+def test_staged_rows_are_sorted_by_columns(library: adb.Library) -> None:
+    mixed = pd.DataFrame({"b": [1, 0, 2], "c": list("xyz")}, TIMES[[1, 1, 0]].rename("t"))
+    library.stage("x", mixed, sort_columns=["t", "b"])
+    library.finalize_staged_data("x")
+    assert list(library.read("x").data["c"]) == ["z", "y", "x"]
+    library.stage("y", mixed, sort_on_index=True, sort_columns=["b"])
+    library.finalize_staged_data("y")
+    assert list(library.read("y").data["c"]) == ["z", "y", "x"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pd.Timestamp("2024-01-01 00:00:00.000000001"),
+        {"at": pd.Timestamp("2024-01-01", tz="Asia/Tokyo"), "list": [datetime(2024, 1, 2), 3]},
+        {"arcticdb.timestamp": "not one"},
+    ],
+)
+def test_times_are_kept_as_metadata(library: adb.Library, given: object) -> None:
+    library.write("x", _frame(0, 1), metadata=given)
+    assert library.read_metadata("x").metadata == given
+
+
+@pytest.mark.parametrize("name", ["end of day", "It's ©", "2024", "a\\b", "plain"])
+def test_snapshots_have_names_that_tags_have_not(library: adb.Library, name: str) -> None:
+    library.write("x", _frame(0, 1))
+    library.snapshot(name)
+    library.write("x", _frame(0, 2))
+    library.write("y", _frame(0, 2))
+    assert len(library.read("x", as_of=name).data) == 1
+    assert list(library.list_snapshots()) == [name]
+    assert library.list_symbols(snapshot_name=name) == ["x"]
+    assert [list(v.snapshots) for v in library.list_versions("x").values()] == [[], [name]]
+    library.delete_snapshot(name)
+    assert not library.list_snapshots()
+
+
+def test_errors_of_a_batch_have_codes_and_the_version_asked_for(library: adb.Library) -> None:
+    library.write("x", _frame(0, 2))
+    found = library.read_batch(
+        [
+            adb.ReadRequest("nope"),
+            adb.ReadRequest("x", as_of=99),
+            adb.ReadRequest("x", as_of="gone"),
+            adb.ReadRequest("x", as_of=datetime(1990, 1, 1)),
+            adb.ReadRequest("x", columns=["b"]),
+        ]
+    )
+    missing = (adb.ErrorCode.E_NO_SUCH_VERSION, adb.ErrorCategory.MISSING_DATA)
+    kinds = adb.VersionRequestType
+    assert [(e.error_code, e.error_category) for e in found[:4]] == [missing] * 4
+    assert [(e.version_request_type, e.version_request_data) for e in found[:4]] == [
+        (kinds.LATEST, None),
+        (kinds.SPECIFIC, 99),
+        (kinds.SNAPSHOT, "gone"),
+        (kinds.TIMESTAMP, int(datetime(1990, 1, 1).timestamp() * 1e9)),
+    ]
+    assert found[4].error_category is adb.ErrorCategory.SCHEMA
+    refused = library.write_batch([adb.WritePayload("z", 1)])[0]
+    assert isinstance(refused, adb.DataError)
+    assert refused.version_request_type is None
+    assert refused.error_category is adb.ErrorCategory.USER_INPUT
+
+
+def test_what_has_no_name_or_time_is_described_without(library: adb.Library) -> None:
+    library.write("x", _frame(0, 2))
+    library.write("y", pd.DataFrame({"a": [1]}))
+    assert [each.name for each in library.get_description("x").index] == [None]
+    assert np.isnat(library.get_description("y").date_range).all()
+
+
+def test_a_column_whose_name_is_empty_is_renamed(library: adb.Library) -> None:
+    library.store.write("x", pd.Series([1, 2], name=""))
+    found = library.store.scan("x").rename({"": "n"}).collect()
+    assert found["n"].to_pylist() == [1, 2]
+    with pytest.raises(exceptions.UserInputException, match="no column name"):
+        library.store.scan("x").rename({"": ""})
