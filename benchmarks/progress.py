@@ -46,7 +46,10 @@ def _terminal() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[None]:
-    with mock.patch.object(progress.Recording, "recording", return_value=contextlib.nullcontext()):
+    def nothing(*_: object) -> None:
+        pass
+
+    with mock.patch.multiple(progress.Recording, __enter__=nothing, __exit__=nothing):
         yield
 
 

@@ -641,7 +641,7 @@ class LazyTable(Verbs):
         with (
             options(),
             self._planned(executor) as plan,
-            recording.recording(),
+            recording,
             operation("query", self.symbol, recording),
         ):
             return plan, take(executor.run(plan), plan.schema), recording

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from tessel import telemetry
 from tessel.lazy import dataclass
@@ -98,8 +98,8 @@ class Meter:
         return Progress(done, sum(each.total for each in known), rows, size)
 
 
-class Recording(Meter):
-    """Keeps the events of one operation as well: what profiles, traces and pages are made of.
+class Recording(telemetry.Record):
+    """Keeps the events of one operation: what profiles, traces and pages are made from.
 
     Attributes
     ----------
@@ -108,41 +108,39 @@ class Recording(Meter):
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.began_ns = self.ended_ns = time.monotonic_ns()
         self._events: list[telemetry.Event] = []
-        self._more = telemetry.EventSums()
+        self._more: telemetry.EventSums | None = None
 
-    def __call__(self, event: telemetry.Event) -> None:
-        """Take an event."""
-        if "total" in event.attributes or event.name in (_READ, _WRITTEN):
-            super().__call__(event)
+    def take(self, event: telemetry.Event) -> None:
+        """Keep an event."""
         if "done" in event.attributes:
             return  # progress alone
         if len(self._events) < _MOST_EVENTS:
             self._events.append(event)
         else:
-            self._more.add(event)
+            self._more = self._more or telemetry.EventSums()
+            self._more.add(telemetry.shown(event))
 
-    @contextlib.contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record the events of a block."""
+    def __enter__(self) -> Self:
         self.began_ns = time.monotonic_ns()
-        try:
-            with telemetry.follow(self):
-                yield
-        finally:
-            self.ended_ns = time.monotonic_ns()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__()
+        self.ended_ns = time.monotonic_ns()
 
     @property
     def events(self) -> list[telemetry.Event]:
         """The events in the order of their ends; behind them sums (``count``) of the rest."""
-        more = (self._more.as_event(told, self.ended_ns) for told in self._more.sums)
-        return [*self._events, *more]
+        sums = [] if self._more is None else self._more.sums
+        more = (telemetry.EventSums.as_event(told, self.ended_ns) for told in sums)
+        return [*map(telemetry.shown, self._events), *more]
 
 
-@contextlib.contextmanager
-def operation(verb: str, of: str = "", meter: Meter | None = None) -> Iterator[None]:
+def operation(
+    verb: str, of: str = "", heard: Meter | Recording | None = None
+) -> contextlib.AbstractContextManager[None]:
     """Let people see how far a block is, where it lasts and somebody can see it.
 
     An operation within another is part of that.
@@ -151,19 +149,36 @@ def operation(verb: str, of: str = "", meter: Meter | None = None) -> Iterator[N
     ----------
     verb, of
         What is done, and to what: ``"query"``, ``"trades"``.
-    meter
-        What sums the events of the block already; by default it is followed where that is of use.
+    heard
+        What sums the events of the block already, or records them; by default they are summed where
+        that is of use.
     """
+    tracing = sys.modules.get("opentelemetry.trace")  # unless imported, nobody exports spans
+    show = None if _inside.get() else _display()
+    if tracing is None and show is None:
+        return _UNSEEN
+    return _seen(tracing, show, verb, of, heard)
+
+
+_UNSEEN = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _seen(
+    tracing: Any,
+    show: Callable[[], _Bar] | None,
+    verb: str,
+    of: str,
+    heard: Meter | Recording | None,
+) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        tracing = sys.modules.get("opentelemetry.trace")  # unless imported, nobody exports spans
         if tracing is not None:
-            stack.enter_context(_traced(tracing.get_tracer("tessel"), verb, of, meter))
-        show = None if _inside.get() else _display()
+            stack.enter_context(_traced(tracing.get_tracer("tessel"), verb, of, heard))
         if show is not None:
             token = _inside.set(True)
             stack.callback(_inside.reset, token)
-            if meter is None:
-                meter = Meter()
+            meter = heard if isinstance(heard, Meter) else Meter()
+            if meter is not heard:
                 stack.enter_context(telemetry.follow(meter))
             from tessel.display.cells import cell_text
 
@@ -179,15 +194,15 @@ _inside: ContextVar[bool] = ContextVar("tessel_operation", default=False)
 
 
 @contextlib.contextmanager
-def _traced(tracer: Any, verb: str, of: str, meter: Meter | None) -> Iterator[None]:
+def _traced(tracer: Any, verb: str, of: str, heard: object) -> Iterator[None]:
     """Make a span of a block; where its events are recorded, within it one for each clause."""
     facts = {"tessel.of": of} if of else {}
     with tracer.start_as_current_span(f"tessel.{verb}", attributes=facts):
         try:
             yield
         finally:
-            if isinstance(meter, Recording):
-                _clause_spans(tracer, meter.events)
+            if isinstance(heard, Recording):
+                _clause_spans(tracer, heard.events)
 
 
 def _clause_spans(tracer: Any, events: list[telemetry.Event]) -> None:

@@ -20,14 +20,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from types import FunctionType
+from typing import Any, NamedTuple, Self
 
 from tessel.errors.root import without_secrets
 from tessel.forking import ChildSafeLock
 
 __all__ = [
-    *["Event", "EventSums", "Subscriber"],
-    *["emit", "emit_at", "follow", "has_subscribers", "is_followed", "span", "subscribe"],
+    *["Event", "EventSums", "Record", "Subscriber"],
+    *["emit", "emit_at", "follow", "has_subscribers", "is_followed", "is_watched"],
+    *["shown", "span", "subscribe"],
 ]
 
 _logger = logging.getLogger("tessel")
@@ -55,7 +57,8 @@ class Event(NamedTuple):
     thread
         Identifier of the thread it happened in.
     attributes
-        Facts: unit, clause, rows, bytes, total. They are plain, but the ``plan`` of ``query.run``.
+        Facts: unit, clause, rows, bytes, total. They are plain, but the ``plan`` of ``query.run``;
+        those that cost something to find are functions until somebody but a record is told.
     """
 
     name: str
@@ -71,6 +74,7 @@ _lock = ChildSafeLock()
 _subscribers: tuple[Subscriber, ...] = ()
 _followers: ContextVar[tuple[list[Subscriber], ...]] = ContextVar("tessel_followers", default=())
 """Those of the run that the caller is part of, each in a list that it leaves when it raises."""
+_records: ContextVar[tuple[Record, ...]] = ContextVar("tessel_records", default=())
 
 
 @contextlib.contextmanager
@@ -102,8 +106,43 @@ def follow(subscriber: Subscriber) -> Iterator[None]:
         _followers.reset(token)
 
 
+class Record:
+    """Keeps the events of its block as they are, unlike one who follows: what it costs is little.
+
+    What keeps them asks :func:`shown` for each that is read. :meth:`take` must not raise. Nobody
+    counts the steps of progress for a record.
+    """
+
+    def __enter__(self) -> Self:
+        self._token = _records.set((*_records.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _records.reset(self.__dict__.pop("_token"))
+
+    def take(self, event: Event) -> None:
+        """Keep an event, in the thread in which it happened."""
+        raise NotImplementedError
+
+
+def shown(event: Event) -> Event:
+    """Return an event that a record kept with what its functions find, and without secrets."""
+    return event._replace(attributes=_shown(event.attributes))
+
+
+def _shown(attributes: dict[str, Any]) -> dict[str, Any]:
+    found = {k: v() if v.__class__ is FunctionType else v for k, v in attributes.items()}
+    told: dict[str, Any] = without_secrets(found)
+    return told
+
+
 def is_followed() -> bool:
-    """Return whether anybody subscribes: what is told of an event may cost something to find."""
+    """Return whether anybody hears of it: what is told of an event may cost something to find."""
+    return bool(_records.get() or _subscribers or _followers.get())
+
+
+def is_watched() -> bool:
+    """Return whether anybody but records hears of it, such as a bar, to whom steps are told."""
     return bool(_subscribers or _followers.get())
 
 
@@ -123,7 +162,7 @@ def _remove(subscriber: Subscriber) -> None:
 
 def emit(name: str, *, duration_ns: int = 0, **attributes: Any) -> None:
     """Tell all subscribers that something happened."""
-    if _subscribers or _followers.get():
+    if _records.get() or _subscribers or _followers.get():
         _tell(name, time.monotonic_ns(), duration_ns, attributes)
 
 
@@ -133,13 +172,14 @@ def emit_at(name: str, at_ns: int, duration_ns: int, **attributes: Any) -> None:
 
 
 def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -> None:
-    for value in attributes.values():
-        kind = value.__class__
-        if "://" in value if kind is str else kind is not int and kind is not bool:
-            attributes = without_secrets(attributes)
-            break
     event = Event(name, at_ns, duration_ns, threading.get_ident(), attributes)
-    for cell in (_subscribers, *_followers.get()):
+    for each in _records.get():
+        each.take(event)
+    followers = _followers.get()
+    if not (_subscribers or followers):
+        return
+    event = shown(event)
+    for cell in (_subscribers, *followers):
         for subscriber in tuple(cell):
             try:
                 subscriber(event)
@@ -153,7 +193,7 @@ def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -
 
 def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
-    if _subscribers or _followers.get():
+    if is_followed():
         return _Span(name, attributes)
     return contextlib.nullcontext(attributes)  # a generator would cost more than what it surrounds
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -185,3 +186,13 @@ def test_no_module_takes_a_private_name_of_another() -> None:
         if each.name.startswith("_") and not each.name.startswith("__")
     ]
     assert found == []
+
+
+def test_workflows_call_make_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    workflows = (ROOT / ".github" / "workflows").glob("*.yml")
+    called = [m for each in workflows for m in re.findall(r"\bmake ([a-z-]+)", each.read_text())]
+    steps = [target for target in called if target != "and"]  # of a comment
+    assert len(steps) > 5
+    assert set(steps) <= targets

@@ -73,7 +73,7 @@ def test_what_is_written_is_measured_by_the_rows_that_were_given() -> None:
 def test_a_recording_is_bounded_and_its_sums_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_MOST_EVENTS", 10)
     recording = Recording()
-    with recording.recording():
+    with recording:
         for number in range(100):
             telemetry.emit("clause.process", duration_ns=5, clause="f", unit=number, rows_in=2)
     events = recording.events

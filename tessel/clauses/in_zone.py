@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
@@ -38,12 +38,7 @@ class InZone(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset(),
-            uses_index=True,
-            keeps_count=True,
-            index=IndexEffect.REPLACE,
+            columns=frozenset(), uses_index=True, keeps_count=True, index=IndexEffect.REPLACE
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

@@ -47,7 +47,6 @@ class Take(Clause):
         ascends = ascends and len({row < 0 for row in self.rows}) < 2
         return ClauseInfo(
             Structure.ALL,
-            Structure.ROW_SLICE,
             columns=frozenset(),
             keeps_order=ascends,
             positional=True,

@@ -166,7 +166,7 @@ def _told(
 
     A unit may stand for others behind it, until the next one comes.
     """
-    if not telemetry.is_followed():
+    if not telemetry.is_watched():
         yield from units
         return
     of = next(_numbers)

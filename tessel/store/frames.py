@@ -298,9 +298,10 @@ def _stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _no_table(data: Any) -> InvalidInputError:
+    name = type(data).__name__
     collect = " (collect() it first)" if hasattr(data, "collect") else ""
     return InvalidInputError(
-        f"a {type(data).__name__} is no table{collect}",
+        f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name} is no table{collect}",
         hint="give a pandas or Polars frame, a pyarrow table or reader, a dictionary of columns, "
         "or an iterable of such",
     )

@@ -684,7 +684,7 @@ def test_one_symbol_that_fails_does_not_fail_a_batch(library: adb.Library) -> No
     ("call", "says"),
     [
         (lambda lib: lib.write_pickle("x", {"a": 1}), "a dict would be pickled"),
-        (lambda lib: lib.write("x", object()), "a object is no table"),
+        (lambda lib: lib.write("x", object()), "an object is no table"),
         (lambda lib: lib.read("nope"), "no symbol 'nope'"),
         (lambda lib: lib.read("trades", columns=["prise"]), "no column 'prise'"),
         (lambda lib: lib.delete("trades", versions=[1]), "single versions"),

@@ -40,8 +40,8 @@ def load_piece(
             error.with_context(segment=source.key.object)
             raise
         if telemetry.is_followed():
-            forms = forms_of(dict(zip(table.column_names, table.columns, strict=True)))
-            facts.update(rows=table.num_rows, bytes=table.nbytes, columns=forms)
+            schema = table.schema
+            facts.update(rows=table.num_rows, bytes=table.nbytes, columns=lambda: forms_of(schema))
     return piece_of(source, table, symbol, planned)
 
 

@@ -6,8 +6,8 @@ values are gathered where the selection is sparse; elsewhere pages are decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -119,11 +119,12 @@ class LazyColumns:
             if name not in selected.columns:
                 selected.columns[name] = self._values(selected, name)
         columns = [selected.columns[name] for name in names]
-        if telemetry.is_followed():
-            self._forms |= forms_of(dict(zip(names, columns, strict=True)))
         if not columns:
             return pa.table({"": pa.nulls(selected.rows)}).select([])
-        return pa.table(columns, names=list(names))
+        table = pa.table(columns, names=list(names))
+        if telemetry.is_followed():
+            self._forms |= forms_of(table.schema)
+        return table
 
     def _values(self, selected: SelectedRange, name: str) -> pa.Array:
         type_ = self.schema.type_of(name)
@@ -256,11 +257,11 @@ def _selected(column: SegmentColumn, selected: SelectedRange) -> pa.Array:
     return column.filter(selected.row_mask)
 
 
-def forms_of(columns: Mapping[str, Any]) -> dict[str, str]:
+def forms_of(schema: pa.Schema) -> dict[str, str]:
     """Return the form of columns that were read as arrays; for telemetry."""
     return {
-        name: "dictionary" if pa.types.is_dictionary(column.type) else "values"
-        for name, column in columns.items()
+        field.name: "dictionary" if pa.types.is_dictionary(field.type) else "values"
+        for field in schema
     }
 
 
