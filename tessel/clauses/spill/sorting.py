@@ -276,7 +276,8 @@ def _taken(names: list[str], columns: list[pa.ChunkedArray], rows: Rows | None) 
     50.
     """
     if rows is not None:
-        places = arrow_array(rows)
+        # Arrow takes by places of 32 bits in three quarters of the time.
+        places = arrow_array(rows.astype(np.int32) if len(rows) >> 31 == 0 else rows)
         for at, column in enumerate(columns):
             columns[at] = _rows_of(column.chunk(0), places)
     return pa.Table.from_arrays(columns, names)
