@@ -31,14 +31,14 @@ _OPTIONS: Mapping[str, tuple[type, str, str]] = {
     "resample": (str, "RULE", "Time buckets, of each key: 15min, 1h, 1D, MS."),
     "tz": (str, "ZONE", "The time zone of the buckets."),
     "having": (list, "CONDITION", "Rows of the result to keep; repeatable."),
-    "sort": (list, "COLUMN", "What to order by: price, or price desc; repeatable."),
+    "sort": (list, "COLUMN", "What to order by: price, -price or price desc; repeatable."),
     "columns": (list, "COLUMNS", "Columns of the result: time,price; repeatable."),
     "limit": (int, "ROWS", "The most rows of the result."),
 }
 """The verbs that options stand for, in their order: kind, what it takes, help."""
 
 _NAMED = re.compile(r"\s*(\w+)\s*=(?!=)(.*)", re.DOTALL)
-_ORDER = re.compile(r"(.*?)(?:\s+(asc|desc))?\s*", re.DOTALL | re.IGNORECASE)
+_ORDER = re.compile(r"(-?)(.*?)(?:\s+(asc|desc))?\s*", re.DOTALL | re.IGNORECASE)
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -100,8 +100,8 @@ def query_of(data: Any, options: Mapping[str, Any] | None = None) -> Any:
         query = query.filter(*given["having"])
     if "sort" in given:
         keys = [_ORDER.fullmatch(each) for each in _split(given["sort"])]
-        names = [key[1] for key in keys if key is not None]
-        down = [(key[2] or "").lower() == "desc" for key in keys if key is not None]
+        names = [key[2] for key in keys if key is not None]
+        down = [bool(k[1]) or (k[3] or "").lower() == "desc" for k in keys if k is not None]
         query = query.sort(names, descending=down)
     if "columns" in given:
         query = query.select(_split(given["columns"]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.errors import CommitConflictError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
+from tessel.progress import operation
 from tessel.store.history.symbol import SymbolState
 from tessel.store.maintenance.upkeep import Upkeep
 from tessel.store.manifest.table import SegmentTable
@@ -96,7 +97,8 @@ class Bulk(Upkeep):
 
         self.check_writable()
         stage = Stage(self.objects, self.history.newest(self.branch), self.manifest)
-        return stage_rows(stage, self.id, symbol, data, task_id=task_id, index=index, sort=sort)
+        with operation("stage", symbol):
+            return stage_rows(stage, self.id, symbol, data, task_id=task_id, index=index, sort=sort)
 
     def finalize(
         self,

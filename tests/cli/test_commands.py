@@ -340,6 +340,20 @@ def test_a_run_is_written_as_a_page_and_a_trace(folder: Path, tmp_path: Path) ->
     assert not (tmp_path / "other.html").exists()
 
 
+def test_a_query_writes_a_trace_and_answers_all_the_same(folder: Path, tmp_path: Path) -> None:
+    trace, asked = (
+        tmp_path / "run.json",
+        ["query", "trades", "size > 100", "-s", folder, "-o", "csv"],
+    )
+    plain = _run(asked).stdout
+    assert _run([*asked, "--trace", trace]).stdout == plain
+    names = {event["name"] for event in json.loads(trace.read_text(encoding="utf-8"))}
+    assert "stage.start" in names
+    failed = _run([*asked, "--trace", tmp_path / "absent" / "x"], code=4)
+    assert failed.stdout == plain
+    assert "no file can be written" in failed.stderr
+
+
 @pytest.mark.parametrize("flag", ["--progress", "--no-progress"])
 def test_an_option_switches_the_bar(
     folder: Path, flag: str, monkeypatch: pytest.MonkeyPatch

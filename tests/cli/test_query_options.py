@@ -57,6 +57,8 @@ ASKED: list[tuple[list[str], ts.QueryBuilder]] = [
      Q.resample("1h", by="symbol", tz="Asia/Kolkata").agg(qty_sum=("qty", "sum"))),
     (["--limit", "2", "--columns", "symbol, price", "--sort", "price desc", "--sort", "symbol"],
      Q.sort("price", "symbol", descending=[True, False]).select("symbol", "price").head(2)),
+    (["--columns", "symbol, price", "--sort", "-price, symbol", "--limit", "2"],
+     Q.sort("price", "symbol", descending=[True, False]).select("symbol", "price").head(2)),
     (["--by", "symbol", "--agg", "n=count", "--having", "n > 3", "--sort", "symbol DESC"],
      Q.groupby("symbol").agg(n="count").filter("n > 3").sort("symbol", descending=True)),
 ]  # fmt: skip
