@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Plan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["WritesResults"]
 
 
+@checks_arguments
 class WritesResults(Repository):
     """The verbs that write rows, of tables and of queries alike."""
 

@@ -39,6 +39,7 @@ def test_notebooks_print_what_they_hold(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")  # those of the kernel
+    monkeypatch.setenv("TESSEL_PROGRESS", "false")  # a slow machine would show a bar
     notebook = nbformat.read(path, as_version=4)
     before = [list(map(_text, cell.get("outputs", ()))) for cell in notebook.cells]
     assert sum(map(len, before)) >= 5

@@ -167,6 +167,17 @@ def test_a_call_with_a_wrong_number_of_arguments_is_told_how_it_is_written() -> 
     assert caught.value.hint == "the call is shift(columns, n=1, *, by=(), fill=None)"
 
 
+@pytest.mark.parametrize(
+    "kind", [ts.Store, ts.LazyTable, ts.QueryBuilder, ts.Result, ts.Expression]
+)
+def test_every_public_method_checks_its_arguments(kind: type) -> None:
+    names = [name for name in dir(kind) if not name.startswith("_")]
+    methods = {name: inspect.getattr_static(kind, name) for name in names}
+    plain = {name: each for name, each in methods.items() if inspect.isfunction(each)}
+    assert len(plain) > 10
+    assert [name for name, each in plain.items() if not hasattr(each, "__wrapped__")] == []
+
+
 def test_fields_of_a_dataclass_count_as_arguments_of_its_methods() -> None:
     checked = checks_arguments(Held)
     with pytest.raises(InvalidInputError, match=r"joined: names\[1\] takes text, not 2"):
