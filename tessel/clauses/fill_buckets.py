@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, empty_table
+from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.computed import stored_names
@@ -99,7 +99,7 @@ class FillBuckets(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Fill the buckets of everything at once."""
         parts = [part.table for part in self.consume([unit], unit.schema)]
-        whole = pa.concat_tables(parts) if parts else unit.schema.empty()
+        whole = concat_tables(parts) if parts else unit.schema.empty()
         return with_times_of_index(unit.replace(whole))
 
     def _numbers(self, table: pa.Table) -> Integers:
@@ -129,7 +129,7 @@ class FillBuckets(Clause):
             is_last = at == len(parked) - 1
             if not is_last and sum(table.num_rows for table in waiting) < rows:
                 continue
-            table = pa.concat_tables(waiting)
+            table = concat_tables(waiting)
             numbers = self._numbers(table)
             # More rows of the last bucket may follow.
             stop = len(numbers) if is_last else int(np.searchsorted(numbers, numbers[-1]))
@@ -148,7 +148,7 @@ class FillBuckets(Clause):
         while part is not None:
             following = next(waiting, None)
             latest = grid.end if following is None else int(following[1][0]) - 1
-            table = pa.concat_tables([last[0], part[0]]).combine_chunks()
+            table = concat_tables([last[0], part[0]]).combine_chunks()
             numbers = np.concatenate([last[1], part[1]])
             codes = np.concatenate([last[2], grid.codes(self._keys(part[0]), len(part[0]))])
             rows = _Rows(grid, numbers, codes)

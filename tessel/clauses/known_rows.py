@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tessel.arrays import concat_tables
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
@@ -69,7 +70,7 @@ class KnownRows(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Append the rows to one unit that holds everything."""
-        return unit.replace(pa.concat_tables([unit.table, self.table]))
+        return unit.replace(concat_tables([unit.table, self.table]))
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, different, empty_table
+from tessel.arrays import arrow_array, concat_tables, different, empty_table
 from tessel.clauses.along_rows.key_order import KeyedRows, KeyOrder, keyed_rows
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect
@@ -128,7 +128,7 @@ class LatestAt(Clause):
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         """Return the last row of each key of both, with the first time of all."""
-        both = pa.concat_tables([earlier, later])
+        both = concat_tables([earlier, later])
         keys = [both.column(name) for name in self._carried_names(self.by, schema)]
         rows = _last_rows(KeyedRows.of(keys, both.num_rows))
         first = both.column("first_time").take(arrow_array(np.zeros(len(rows), np.int64)))
@@ -162,7 +162,7 @@ class LatestAt(Clause):
             high = int(np.searchsorted(targets, after.column("first_time")[0].as_py()))
         targets = targets[low : max(low, high)]
         known = before.drop_columns(["first_time"]).rename_columns(unit.schema.names)
-        both = pa.concat_tables([known, unit.table])
+        both = concat_tables([known, unit.table])
         times, rows = self._latest(unit, both, own, targets)
         found = both.take(arrow_array(rows))
         if self.origin is not None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, unified
 from tessel.clauses.along_rows.carried_lists import list_values
 from tessel.clauses.along_rows.key_order import Codes, taken
 from tessel.clauses.along_rows.neighbours import Reach
@@ -163,7 +163,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column whose rows lie side by side: a few alone would make a batch of so few."""
     if column.num_chunks < _FEW_CHUNKS:
         return column
-    whole = column.combine_chunks()
+    whole = unified(column).combine_chunks()
     return whole if isinstance(whole, pa.ChunkedArray) else pa.chunked_array([whole])
 
 

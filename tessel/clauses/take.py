@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
@@ -88,7 +88,7 @@ class Take(Clause):
                     hint=f"the query has {total + self.before:,} rows here",
                     row=row + self.before,
                 )
-        table = pa.concat_tables(found)
+        table = concat_tables(found)
         places = np.searchsorted(np.concatenate(numbers), asked)
         index = self.output_schema(schema).index
         yield unit_of_table(0, 0, table.take(arrow_array(places)), index)

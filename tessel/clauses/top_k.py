@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.index_values import with_times_of_index
@@ -107,7 +107,7 @@ class TopK(_First):
                     rows.add(unit.table)
                     added += unit.num_rows
                     continue
-                best = self._first(pa.concat_tables([best, unit.table]))
+                best = self._first(concat_tables([best, unit.table]))
                 # One array a column, so that the unit it came from is let go of.
                 best = best.unify_dictionaries().combine_chunks()
                 held.close()

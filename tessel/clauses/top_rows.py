@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.ordering import Missing, Ordering, Rows
 from tessel.clauses.stored_first_rows import NumericLimit, array_of, stored_first_rows
@@ -180,7 +180,7 @@ class TopRows:
         with self._lock:
             if self._keys is not None:
                 rows = np.concatenate([self._rows, rows])
-                keys = pa.concat_tables([self._keys, keys])
+                keys = concat_tables([self._keys, keys])
             if (rows[1:] <= rows[:-1]).any():  # earlier rows come first, each once
                 rows, at = np.unique(rows, return_index=True)
                 keys = keys.take(arrow_array(at))

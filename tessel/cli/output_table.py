@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tessel.arrays import concat_tables
 from tessel.cli.output import Output, printable
 
 LOG_WIDTH = 120
@@ -43,11 +44,9 @@ def _cell(value: Any) -> str:
 
 def _shown_rows(table: Any) -> tuple[list[list[str]], int]:
     """Return the cells to show, row by row, and how many of them are first rows, not last ones."""
-    import pyarrow as pa
-
     if table.num_rows > _FIRST_ROWS + _LAST_ROWS:
         first = _FIRST_ROWS
-        table = pa.concat_tables(
+        table = concat_tables(
             [table.slice(0, _FIRST_ROWS), table.slice(table.num_rows - _LAST_ROWS)]
         )
     else:

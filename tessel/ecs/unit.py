@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, fill_null
+from tessel.arrays import arrow_array, concat_tables, fill_null
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.ecs.components import ColRange, RowRange, TimeRange
@@ -113,7 +113,7 @@ class ProcessingUnit:
             pa.table([_find(held, n) for n in self.schema.names], schema=self.schema.arrow)
             for held in self._held
         ]
-        return pa.concat_tables(strips) if strips else self.schema.empty()
+        return concat_tables(strips) if strips else self.schema.empty()
 
     @cached
     def table_as_read(self) -> pa.Table:
@@ -121,7 +121,7 @@ class ProcessingUnit:
         strips = [pa.table({n: _find(held, n) for n in self.schema.names}) for held in self._held]
         if len({strip.schema for strip in strips}) != 1 or not self.schema.names:
             return self.table
-        return pa.concat_tables(strips)
+        return concat_tables(strips)
 
     def columns_as_read(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of `table_as_read`; of a unit that is not read no others are read."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.arrays import empty_table
+from tessel.arrays import concat_tables, empty_table
 from tessel.clauses.spill.account import WORTH_GIVING_BACK_BYTES
 from tessel.clauses.spill.file import SpillBlock, give_back
 from tessel.clauses.spill.workspace import Workspace
@@ -123,7 +123,7 @@ class _OpenBucket:
 
     def tables(self, most: int) -> Iterator[tuple[UnitFacts, pa.Table]]:
         self._combine()
-        whole = pa.concat_tables(self._tables)
+        whole = concat_tables(self._tables)
         rows = max(1, whole.num_rows * most // max(1, whole.nbytes))
         facts = self._first
         for start in range(0, max(1, whole.num_rows), rows):
@@ -150,7 +150,7 @@ class _OpenBucket:
 def _combined(tables: list[pa.Table]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
-    table = pa.concat_tables(tables)
+    table = concat_tables(tables)
     # Chunks of codes may have different dictionaries, which not all can be made one.
     if any(_has_codes(field.type) for field in table.schema):
         return table

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import Carry
 from tessel.clauses.capabilities import CarriesByKey
 from tessel.clauses.grouped.grouping import group_codes
@@ -182,7 +182,7 @@ def of_own_keys(stage: Stage, summary: pa.Table, between: Between) -> Between:
 
 def _has_key(names: Sequence[str], summary: pa.Table, carry: pa.Table) -> NDArray[np.bool_]:
     """Return which rows of a carry have a key that a summary has."""
-    both = pa.concat_tables([summary.select(names), carry.select(names)])
+    both = concat_tables([summary.select(names), carry.select(names)])
     codes = group_codes(both.columns, drop_missing=False).codes
     own = np.zeros(len(codes), np.bool_)
     own[codes[: summary.num_rows]] = True

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import concat_tables
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, has_capability
 from tessel.clauses.positional import Positional
@@ -103,14 +104,14 @@ class LocalExecutor:
 def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
     """Return the parts of a result as one table, also where there are none."""
     tables = list(parts)
-    return pa.concat_tables(tables) if tables else schema.empty()
+    return concat_tables(tables) if tables else schema.empty()
 
 
 def table_as_read(units: Sequence[ProcessingUnit], schema: TableSchema) -> pa.Table:
     """Return units as one table: text is codes where it was read so in one of them."""
     tables = [unit.table_as_read for unit in units]
     if len({table.schema for table in tables}) < 2:
-        return pa.concat_tables(tables) if tables else schema.empty()
+        return concat_tables(tables) if tables else schema.empty()
     columns: list[pa.ChunkedArray] = []
     for name, kind in zip(schema.names, schema.arrow.types, strict=True):
         chunks = [chunk for table in tables for chunk in table.column(name).chunks]

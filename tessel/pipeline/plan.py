@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import concat_tables
 from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.clauses.structures import UnitPositions, structure_by_row_slice
@@ -352,7 +353,7 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
             break
         try:
             parts = list(run(asked.plan))
-            answer = pa.concat_tables(parts) if parts else asked.plan.schema.empty()
+            answer = concat_tables(parts) if parts else asked.plan.schema.empty()
             plan = asked.revise(answer)
         except CancelledError:
             raise

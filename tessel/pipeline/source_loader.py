@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import unified
 from tessel.cancelling import check_cancelled
 from tessel.clauses.units.bound_unit import BoundUnit, bound_unit
 from tessel.clauses.units.pieces import load_piece, piece_of, place_of
@@ -102,7 +103,7 @@ def _decoded(batches: Sequence[Batch], names: Sequence[str]) -> dict[str, pa.Chu
         for name, column in zip(names, table.columns, strict=True):
             kind = batch.source.schema.type_of(name)
             chunks[name] += [c if c.type == kind else plain_text(c) for c in column.chunks]
-    return {name: pa.chunked_array(found) for name, found in chunks.items()}
+    return {name: unified(pa.chunked_array(found)) for name, found in chunks.items()}
 
 
 def read_joined(

@@ -11,7 +11,7 @@ from typing import TypeGuard, TypeVar, cast
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.arrays import empty_table
+from tessel.arrays import concat_tables, empty_table
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import (
@@ -387,7 +387,7 @@ def consume_parts(
 
     made = _named_errors(clause, lambda: list(clause.consume(noted(), stage.schemas[0])))
     schema = made[0].schema if made else stage.schemas[1]
-    table = pa.concat_tables([unit.table for unit in made]) if made else schema.empty()
+    table = concat_tables([unit.table for unit in made]) if made else schema.empty()
     columns = ColRange(0, table.num_columns)
     rows = RowRange(0, table.num_rows)
     piece = Piece(table, rows, columns, bucket=bucket, components=tuple(found))

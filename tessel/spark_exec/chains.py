@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import concat_tables
 from tessel.clauses.base import Clause
 from tessel.clauses.registry import find_clause
 from tessel.ecs import ProcessingUnit
@@ -69,7 +70,7 @@ def _between(stage: Stage, blobs: Sequence[bytes]) -> Between:
         stop = _LENGTH.size + _LENGTH.unpack_from(blob)[0]
         before.append(decode(blob[_LENGTH.size : stop]).table)
         after.append(decode(blob[stop:]).table)
-    return Between(pa.concat_tables(before), pa.concat_tables(after))
+    return Between(concat_tables(before), concat_tables(after))
 
 
 @dataclass(frozen=True)

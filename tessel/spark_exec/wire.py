@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.values import with_used_entries
 from tessel.errors import SparkError
 from tessel.lazy import dataclass
@@ -216,7 +216,7 @@ def read_parts(rows: Iterable[WireRow]) -> Iterator[ReceivedPart]:
             tables.append(following.table)
         if waiting and (waiting[0].bucket, waiting[0].seq) == (first.bucket, first.seq):
             raise damaged_part(f"part {first.seq} of bucket {first.bucket} is there twice")
-        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        table = tables[0] if len(tables) == 1 else concat_tables(tables)
         yield ReceivedPart(first.bucket, first.seq, table, part.facts)
 
 

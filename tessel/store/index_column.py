@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, arrow_scalar, numpy_array, scalar_text
+from tessel.arrays import arrow_array, arrow_scalar, concat_tables, numpy_array, scalar_text
 from tessel.errors import IndexColumnError, InvalidInputError, UnsortedIndexError
 from tessel.store.segment.types import is_index_type
 
@@ -53,7 +53,7 @@ def in_order(
     if not sort:
         return checked_order(tables, index, hint=hint)
     listed = list(tables)
-    return [sorted_by(pa.concat_tables(listed), index)] if listed else []
+    return [sorted_by(concat_tables(listed), index)] if listed else []
 
 
 def checked_order(

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.errors import SchemaMismatchError, TesselError
 from tessel.lazy import dataclass
 from tessel.store.frames import describe_differences
@@ -149,7 +149,7 @@ def _in_order(
     if not parts:
         return None
     tables = [table for table, _ in parts]
-    joined = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    joined = tables[0] if len(tables) == 1 else concat_tables(tables)
     if all(one[-1] <= two[0] for (_, one), (_, two) in pairwise(parts)):
         return joined
     times = np.concatenate([own for _, own in parts])

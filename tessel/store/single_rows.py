@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.lazy import dataclass
 from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import LruCache
@@ -129,7 +129,7 @@ class SingleRows:
             held = {name: strip.column(name) for strip in strips for name in strip.column_names}
             parts.append(pa.table([held[name] for name in schema.names], schema=schema.arrow))
             start = stop
-        joined = pa.concat_tables(parts)
+        joined = concat_tables(parts)
         if wanted.places is None:
             return joined
         back = np.empty(len(wanted.places), np.int64)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.api import Store, open_store
+from tessel.arrays import concat_tables
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.capabilities import Carries, Consumes
@@ -340,7 +341,7 @@ def _carries(case: ClauseCase) -> None:
             run_between(stage, unit, between.before, between.after).table
             for unit, between in carries_between(stage, summaries)
         ]
-        found = pa.concat_tables(parts) if parts else whole
+        found = concat_tables(parts) if parts else whole
         _same(found, whole, f"the answer of units of {step} rows and what they carry")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.sums import sums_from
@@ -181,7 +181,7 @@ class Cumulative(OrderedColumns):
         """Merge the states of each key."""
         keyed = keyed_carries(earlier, later, self.by)
         arrays = list(keyed.keys)
-        both = self._states(pa.concat_tables([earlier, later]))
+        both = self._states(concat_tables([earlier, later]))
         for column, states in zip(self.inputs, both, strict=True):
             kind = schema.type_of(column)
             arrays += self.aggregate.merge(states, keyed.codes, keyed.groups, kind)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, fill_null, numpy_array
+from tessel.arrays import arrow_array, concat_tables, fill_null, numpy_array
 from tessel.clauses.along_rows.key_order import (
     key_fields,
     keyed_carries,
@@ -121,7 +121,7 @@ class Gaps:
         keyed = keyed_carries(earlier, later, self.by)
         if not keyed.groups:
             return earlier
-        both = pa.concat_tables([earlier, later])
+        both = concat_tables([earlier, later])
         codes = np.split(keyed.codes, [earlier.num_rows])
         one, two = (_row_of_group(each, keyed.groups) for each in codes)
         two = np.where(two < 0, -1, two + earlier.num_rows)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, numpy_array, unified
 from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, is_temporal, plain_type, raw_values
@@ -178,7 +178,7 @@ def taken(column: Column, rows: Codes, absent: BoolArray | None = None) -> Colum
         return column[rows]
     width = _width(column.type)
     if width is None or not len(column):
-        return column.take(arrow_array(rows, mask=absent))
+        return unified(column).take(arrow_array(rows, mask=absent))
     valid = None
     if column.null_count:
         valid = numpy_array(column.is_valid())[rows]
@@ -195,7 +195,7 @@ def in_rows(values: Column, rows: Codes) -> Column:
         return found
     width = _width(values.type)
     if width is None:
-        return values.take(arrow_array(in_rows(np.arange(len(rows)), rows)))
+        return unified(values).take(arrow_array(in_rows(np.arange(len(rows)), rows)))
     valid = in_rows(numpy_array(values.is_valid()), rows) if values.null_count else None
     return _of_numbers(in_rows(_numbers(values, width), rows), values.type, valid)
 

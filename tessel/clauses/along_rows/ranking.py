@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.spill.sorting import ExternalSort
@@ -271,7 +271,7 @@ def _beginnings(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return where in a table keys and values begin, given the row before its first."""
     own = table.select(by)
-    both = own if before is None else pa.concat_tables([before, own])
+    both = own if before is None else concat_tables([before, own])
     codes = group_codes([both.column(name) for name in by], drop_missing=False).codes
     keys = [both.column(name) for name in by[:-1]]
     key_codes = group_codes(keys, drop_missing=False).codes if keys else np.zeros(len(codes), int)

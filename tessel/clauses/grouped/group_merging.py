@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, empty_table
+from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.aggregates.holistic import Values
 from tessel.clauses.grouped.group_tables import POSITION, GroupShape
 from tessel.clauses.grouped.hashing import bucket_of
@@ -341,7 +341,7 @@ class GroupMerge(Closing):
     def _put_in_buckets(self, tables: list[pa.Table], spool: Spool) -> None:
         from tessel.kernels.rows_by_code import order_of_codes
 
-        table = pa.concat_tables(tables).combine_chunks()
+        table = concat_tables(tables).combine_chunks()
         buckets = self._bucket_of([table.column(key) for key in self._shape.keys])
         order = order_of_codes(buckets, _BUCKETS)
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()

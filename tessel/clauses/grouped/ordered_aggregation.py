@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.aggregates.base import FromOrder
 from tessel.clauses.aggregates.holistic import (
     GroupValues,
@@ -272,7 +272,7 @@ class _Pieces:
         """Return how many rows at the start of a table are of the group that is open."""
         if open_group.last is None:
             return 0
-        codes, _, _ = grouped(pa.concat_tables([open_group.last, table]), self._shape.keys)
+        codes, _, _ = grouped(concat_tables([open_group.last, table]), self._shape.keys)
         # Rows are in order of their keys, so codes never go back.
         return int(np.searchsorted(codes, 0, side="right")) - 1
 
@@ -339,7 +339,7 @@ class _OpenGroup:
 
     def table(self) -> pa.Table:
         """Return all rows."""
-        return pa.concat_tables([self._spool.read(part) for part in self._parts])
+        return concat_tables([self._spool.read(part) for part in self._parts])
 
     def chunks(self) -> Iterator[pa.Array]:
         """Give the values in order, some at a time."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import numpy_array
+from tessel.arrays import concat_tables, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
@@ -289,7 +289,7 @@ def _streamed(
             if following is None:
                 more = False
                 continue
-            held = pa.concat_tables([held, following])
+            held = concat_tables([held, following])
             held_times = np.concatenate([held_times, shape.times(following, 1)])
     for _ in right:  # whether its order breaks must not depend on the way that was chosen
         pass

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
@@ -207,7 +207,7 @@ class AppendUnmatched(UnboundStep):
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         """Return which rows of the right either has used."""
-        both = pa.concat_tables([earlier, later])
+        both = concat_tables([earlier, later])
         return self._used(*map(numpy_array, both.columns))
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:

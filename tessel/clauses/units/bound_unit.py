@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.arrays import numpy_array
+from tessel.arrays import concat_tables, numpy_array
 from tessel.cached import cached, copied
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.units.pieces import load_piece, place_of
@@ -151,7 +151,7 @@ class BoundUnit(ProcessingUnit):
         tables = self._values(names)
         if tables is None or len({table.schema for table in tables}) > 1:
             return super().columns_as_read(names)
-        return pa.concat_tables(tables)
+        return concat_tables(tables)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all rows of the unit; others are not read for it."""

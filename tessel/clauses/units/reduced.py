@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import concat_tables
 from tessel.cached import cached
 from tessel.ecs import ColRange, Piece, ProcessingUnit
 from tessel.expression.schema import TableSchema
@@ -72,7 +73,7 @@ class ReducedUnit(ProcessingUnit):
     @cached
     def pieces(self) -> tuple[Piece, ...]:
         """The piece with its table."""
-        table = pa.concat_tables([each.table for each in self.groups])
+        table = concat_tables([each.table for each in self.groups])
         columns = ColRange(0, table.num_columns)
         return (dataclasses.replace(self._place, table=table, col_range=columns, segments=()),)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
@@ -55,7 +55,7 @@ def units_of_tables(
         count += table.num_rows
         size += table.nbytes
         if count >= UNIT_ROWS or (most is not None and size >= most):
-            yield unit_of_table(ordinal, row, pa.concat_tables(waiting), index)
+            yield unit_of_table(ordinal, row, concat_tables(waiting), index)
             ordinal, row, count, size, waiting = ordinal + 1, row + count, 0, 0, []
     if waiting:
-        yield unit_of_table(ordinal, row, pa.concat_tables(waiting), index)
+        yield unit_of_table(ordinal, row, concat_tables(waiting), index)

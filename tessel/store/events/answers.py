@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.errors import (
     ColumnNotFoundError,
     InvalidInputError,
@@ -180,7 +180,7 @@ class EventAnswers:
                 for name, each in state.items()
                 if (include_timeless if each[1] is None else include_latest_at_start)
             }
-            found = pa.concat_tables([*state_rows(chosen, found.schema), found])
+            found = concat_tables([*state_rows(chosen, found.schema), found])
         return asked.answer(found)
 
     def table(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -144,7 +144,7 @@ class _Saved:
 
     def _table(self, batches: Sequence[EventBatch]) -> pa.Table:
         tables = [self._columns(batch) for batch in batches]
-        return pa.concat_tables(tables).sort_by(EVENT_ID).combine_chunks()
+        return concat_tables(tables).sort_by(EVENT_ID).combine_chunks()
 
     def _columns(self, batch: EventBatch) -> pa.Table:
         chunk, count = batch.chunk, len(batch)

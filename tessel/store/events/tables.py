@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, concat_tables
 from tessel.errors import InvalidInputError, repeated
 from tessel.store.events.chunk import Chunk, cast_lists
 from tessel.store.events.event_ids import ids_as_arrow
@@ -129,7 +129,7 @@ def range_of(
         for log in above.by_component[mark]:
             parts += _in_range(log, timeline, first, last, schema, clear=True)
     order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
-    return pa.concat_tables(parts).sort_by(order).combine_chunks()
+    return concat_tables(parts).sort_by(order).combine_chunks()
 
 
 def _range_schema(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, arrow_scalar, empty_table, numpy_array
+from tessel.arrays import arrow_array, arrow_scalar, concat_tables, empty_table, numpy_array
 from tessel.lazy import dataclass
 from tessel.store.manifest.format import (
     SEGMENTS_SCHEMA,
@@ -185,7 +185,7 @@ class ManifestBuilder:
 
     def finish(self) -> tuple[bytes, ManifestReference]:
         """Return the bytes of the manifest, and the reference to them."""
-        segments = pa.concat_tables(
+        segments = concat_tables(
             [empty_table(SEGMENTS_SCHEMA)]
             + [
                 part if isinstance(part, pa.Table) else _segments_table(part)
@@ -221,7 +221,7 @@ class ManifestBuilder:
 
     def _with_moved(self, segments: pa.Table) -> pa.Table:
         """Return the segment table with the rows that were moved, by symbol and row slice."""
-        joined = pa.concat_tables([segments, *(table for table, _ in self._moved)])
+        joined = concat_tables([segments, *(table for table, _ in self._moved)])
         # What was gathered stands in order; no symbol is both gathered and moved.
         ordinals = [np.arange(segments.num_rows), *(ordinal for _, ordinal in self._moved)]
         order = np.lexsort([np.concatenate(ordinals), numpy_array(joined.column("symbol"))])
@@ -236,7 +236,7 @@ class ManifestBuilder:
             facts += gathered.facts.get(kind, [])
         if facts:
             tables.append(_facts_table(facts, kind))
-        joined = pa.concat_tables(tables)
+        joined = concat_tables(tables)
         keys = [numpy_array(joined.column(name)) for name in ("segment", "column", "symbol")]
         return _in_order(joined, np.lexsort(keys))
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import unified
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
@@ -154,7 +155,7 @@ class LazyColumns:
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
         type_ = chunks[0].type if chunks else self.lazy_rows(piece).type(column_id)
-        return pa.chunked_array(chunks, type=type_)
+        return unified(pa.chunked_array(chunks, type=type_))
 
     def dictionary(self, name: str, ranges: Sequence[SelectedRange]) -> pa.ChunkedArray | None:
         """Return a text column as one dictionary array; None where it is stored otherwise.

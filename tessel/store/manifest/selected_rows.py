@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, unified
 from tessel.cached import copied
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
@@ -106,7 +106,8 @@ class SelectedRows:
             chunks = [chunk for table in tables for chunk in table.column(name).chunks]
             if len({chunk.type for chunk in chunks}) > 1:
                 chunks = [plain_text(chunk) for chunk in chunks]
-            columns.append(pa.chunked_array(chunks, type=chunks[0].type if chunks else None))
+            joined = pa.chunked_array(chunks, type=chunks[0].type if chunks else None)
+            columns.append(unified(joined))
         return pa.table(columns, names=list(names))
 
     def parts(self, name: str) -> list[SelectedPage]:

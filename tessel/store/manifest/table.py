@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
+from tessel.arrays import arrow_array, concat_tables, empty_table, fill_null, numpy_array
 from tessel.errors import CorruptStoreError
 from tessel.lazy import dataclass
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
@@ -280,7 +280,7 @@ class SegmentTable:
         if count:
             rows = np.where(self.origin < 0, -1, row_of_origin[self.origin])
         holders = np.flatnonzero(rows >= 0)
-        joined = pa.concat_tables(tables).combine_chunks().take(arrow_array(rows[holders]))
+        joined = concat_tables(tables).combine_chunks().take(arrow_array(rows[holders]))
         whole = arrow_array(
             ((self.slice_end - self.slice_start) == self.slice_rows)[self.slice_of[holders]]
         )
@@ -350,7 +350,7 @@ class _Source:
         table = (
             parts[0]
             if len(parts) == 1
-            else pa.concat_tables([empty_table(SEGMENTS_SCHEMA), *parts]).combine_chunks()
+            else concat_tables([empty_table(SEGMENTS_SCHEMA), *parts]).combine_chunks()
         )
         counts = np.array([part.num_rows for part in parts], dtype=np.int64)
         firsts = np.cumsum(counts) - counts

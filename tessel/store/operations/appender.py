@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, empty_table
+from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.closing import Closing
 from tessel.errors import (
     CommitConflictError,
@@ -205,7 +205,7 @@ class Appender(Closing):
             self._settle_doubt()
             with self._changed:
                 schema = self._working.state.schema.arrow
-                table = pa.concat_tables(
+                table = concat_tables(
                     [empty_table(schema), *(aligned(each, schema) for each in self._waiting)]
                 )
                 self._dropped(len(self._waiting))
@@ -268,7 +268,7 @@ class Appender(Closing):
             schema = self._working.state.schema.arrow
         if not tables:
             return None
-        joined = pa.concat_tables([aligned(each, schema) for each in tables])
+        joined = concat_tables([aligned(each, schema) for each in tables])
         for remaining in reversed(range(_CONFLICTS_IN_A_ROW)):
             try:
                 version = self._append(joined)

@@ -36,7 +36,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pat
 
-from tessel.arrays import empty_table
+from tessel.arrays import concat_tables, empty_table
 from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError, TesselError
 from tessel.expression.scalars import array_of
 from tessel.expression.schema import TableSchema
@@ -79,7 +79,7 @@ class Incoming:
     def table(self) -> pa.Table:
         """Return all rows as one table."""
         schema = self.state.schema.arrow
-        return pa.concat_tables([empty_table(schema), *self.tables])
+        return concat_tables([empty_table(schema), *self.tables])
 
     def apply(self, working: Working, stage: Stage | None = None) -> None:
         """Give a symbol the columns; without a ``stage`` what is to be stored anew is not."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import concat_tables
 from tessel.lazy import dataclass
 from tessel.store.history.changes import Edit
 from tessel.store.history.committed_changes import TimeBounds
@@ -126,4 +127,4 @@ def _join(run: Sequence[Planned], reader: Reader | None, state: SymbolState) -> 
         if plan.table is not None:
             tables.append(plan.table)
         position = plan.stop
-    return Planned(start, stop, pa.concat_tables(tables) if tables else None)
+    return Planned(start, stop, concat_tables(tables) if tables else None)

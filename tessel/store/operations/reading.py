@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import concat_tables
 from tessel.errors import IndexColumnError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.values import Integers
@@ -37,7 +38,7 @@ class Reader:
         """Return rows ``[start, stop)``."""
         cut = self.index.cut_rows(start, stop, clause="read", reason="not asked for")
         parts = [table for _, table in Reader(cut, self._source).slices()]
-        return pa.concat_tables(parts) if parts else self.schema.empty()
+        return concat_tables(parts) if parts else self.schema.empty()
 
     def slices(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the row slices in order: position of the first row, and the rows."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import empty_table, fill_null, numpy_array
+from tessel.arrays import concat_tables, empty_table, fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, IndexColumnError, InvalidInputError
 from tessel.expression.evaluate import evaluate
 from tessel.expression.intervals import evaluate_statistics
@@ -102,7 +102,7 @@ def update(
         claim = time_range(date_range, working.state.schema, "update")
     incoming = take(working, data, evolve)
     schema = incoming.state.schema.arrow
-    table = pa.concat_tables(
+    table = concat_tables(
         [empty_table(schema), *checked_order(incoming.tables, index, hint=_UPDATE_HINT)]
     )
     first, last = _ends(table, index)

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from tessel.arrays import concat_tables
 from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
 from tessel.lazy import dataclass
 from tessel.store.repository import Repository
@@ -165,7 +166,7 @@ class CommitStream:
                 return None
             attempt = _Attempt(secrets.token_hex(8), len(self._waiting), self._reached)
             self._trying = attempt
-            self._commit(pa.concat_tables(self._waiting), attempt)
+            self._commit(concat_tables(self._waiting), attempt)
             self._landed(attempt)
             return self._store.at(None).number
 

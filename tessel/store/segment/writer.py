@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel import telemetry
+from tessel.arrays import concat_tables
 from tessel.ecs.components import ColRange, RowRange, SegmentKey
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -294,12 +295,12 @@ def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         waiting.append(table)
         count += table.num_rows
         if count >= rows:
-            joined = pa.concat_tables(waiting)
+            joined = concat_tables(waiting)
             whole = count - count % rows
             yield joined.slice(0, whole)
             waiting, count = [joined.slice(whole)], count - whole
     if count:
-        yield pa.concat_tables(waiting)
+        yield concat_tables(waiting)
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
