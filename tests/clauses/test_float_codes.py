@@ -1,7 +1,7 @@
 """Codes of floats keep the sign of zero, wherever rows of several segments come together.
 
-Arrow's ``take``, ``combine_chunks`` and ``concat_arrays`` join dictionaries that differ, and give 0.0
-for -0.0; see :func:`tessel.arrays.unified`.
+Arrow's ``take``, ``combine_chunks`` and ``concat_arrays`` join dictionaries that differ, and give
+0.0 for -0.0; see :func:`tessel.arrays.unified`.
 """
 
 from __future__ import annotations
