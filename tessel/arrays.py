@@ -214,4 +214,4 @@ def unified(column: Any) -> Any:
 
 
 def _is_of_float_codes(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) and pa.types.is_floating(kind.value_type)
+    return bool(pa.types.is_dictionary(kind) and pa.types.is_floating(kind.value_type))
