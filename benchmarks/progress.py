@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import tessel as ts
-from tessel import progress, telemetry
+from tessel import telemetry
 from tessel.progress import operation
 
 
@@ -49,7 +49,7 @@ def _unrecorded() -> Iterator[None]:
     def nothing(*_: object) -> None:
         pass
 
-    with mock.patch.multiple(progress.Recording, __enter__=nothing, __exit__=nothing):
+    with mock.patch.multiple(telemetry.Recording, __enter__=nothing, __exit__=nothing):
         yield
 
 

@@ -26,12 +26,13 @@ from tessel.options import options
 from tessel.pipeline.executor import Executor, result_table
 from tessel.pipeline.plan import Plan
 from tessel.pipeline.planner.planner import plan_query, query_schema
-from tessel.progress import Recording, operation
+from tessel.progress import operation
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
 from tessel.store.pinned import PinnedViews
 from tessel.store.timeline import AsOf
 from tessel.store.view import SymbolView
+from tessel.telemetry import Recording
 from tessel.written import WritesResults
 
 if TYPE_CHECKING:
@@ -626,10 +627,9 @@ class LazyTable(Verbs):
         started = time.perf_counter_ns()
         plan, table, recording = self._ran(chosen, result_table)
         shown = self._shown_in_pandas(plan, table)
-        elapsed_ns = time.perf_counter_ns() - started
         if shown is not None:
             table = table.replace_schema_metadata({b"pandas": shown})
-        lineage = self._lineage(plan, chosen.name, elapsed_ns)
+        lineage = self._lineage(plan, chosen.name, time.perf_counter_ns() - started)
         return Result(table, plan.schema.index, lineage, (plan, recording))
 
     def _ran(

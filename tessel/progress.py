@@ -17,20 +17,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Protocol, TextIO
 
 from tessel import telemetry
 from tessel.lazy import dataclass
 from tessel.options import current
 
-__all__ = ["Meter", "Progress", "Recording", "operation"]
+__all__ = ["Meter", "Progress", "operation"]
 
 _SHOWN_AFTER_SECONDS = 1.0
 _DRAWN_EVERY_SECONDS = 0.25
 _SHORT_COLUMNS = 48
 """On a narrower terminal the bar has no room for rows and bytes."""
-_MOST_EVENTS = 20_000
-"""So many events of an operation are recorded one by one, those behind them as sums."""
 
 _READ, _WRITTEN, _WANTED = "segment.read", "segment.write", "write.rows"
 _logger = logging.getLogger("tessel")
@@ -98,48 +96,8 @@ class Meter:
         return Progress(done, sum(each.total for each in known), rows, size)
 
 
-class Recording(telemetry.Record):
-    """Keeps the events of one operation: what profiles, traces and pages are made from.
-
-    Attributes
-    ----------
-    began_ns, ended_ns
-        When the operation began and ended, nanoseconds of the clock of events.
-    """
-
-    def __init__(self) -> None:
-        self.began_ns = self.ended_ns = time.monotonic_ns()
-        self._events: list[telemetry.Event] = []
-        self._more: telemetry.EventSums | None = None
-
-    def take(self, event: telemetry.Event) -> None:
-        """Keep an event."""
-        if "done" in event.attributes:
-            return  # progress alone
-        if len(self._events) < _MOST_EVENTS:
-            self._events.append(event)
-        else:
-            self._more = self._more or telemetry.EventSums()
-            self._more.add(telemetry.shown(event))
-
-    def __enter__(self) -> Self:
-        self.began_ns = time.monotonic_ns()
-        return super().__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__()
-        self.ended_ns = time.monotonic_ns()
-
-    @property
-    def events(self) -> list[telemetry.Event]:
-        """The events in the order of their ends; behind them sums (``count``) of the rest."""
-        sums = [] if self._more is None else self._more.sums
-        more = (telemetry.EventSums.as_event(told, self.ended_ns) for told in sums)
-        return [*map(telemetry.shown, self._events), *more]
-
-
 def operation(
-    verb: str, of: str = "", heard: Meter | Recording | None = None
+    verb: str, of: str = "", heard: Meter | telemetry.Recording | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Let people see how far a block is, where it lasts and somebody can see it.
 
@@ -169,7 +127,7 @@ def _seen(
     show: Callable[[], _Bar] | None,
     verb: str,
     of: str,
-    heard: Meter | Recording | None,
+    heard: Meter | telemetry.Recording | None,
 ) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if tracing is not None:
@@ -201,7 +159,7 @@ def _traced(tracer: Any, verb: str, of: str, heard: object) -> Iterator[None]:
         try:
             yield
         finally:
-            if isinstance(heard, Recording):
+            if isinstance(heard, telemetry.Recording):
                 _clause_spans(tracer, heard.events)
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tessel.pipeline.plan import Plan
     from tessel.pipeline.profile import Profile
     from tessel.plotting import Plot
-    from tessel.progress import Recording
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
+    from tessel.telemetry import Recording
 
 __all__ = ["Lineage", "Result"]
 

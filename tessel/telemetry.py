@@ -27,7 +27,7 @@ from tessel.errors.root import without_secrets
 from tessel.forking import ChildSafeLock
 
 __all__ = [
-    *["Event", "EventSums", "Record", "Subscriber"],
+    *["Event", "EventSums", "Recording", "Subscriber"],
     *["emit", "emit_at", "follow", "has_subscribers", "is_followed", "is_watched"],
     *["shown", "span", "subscribe"],
 ]
@@ -74,7 +74,7 @@ _lock = ChildSafeLock()
 _subscribers: tuple[Subscriber, ...] = ()
 _followers: ContextVar[tuple[list[Subscriber], ...]] = ContextVar("tessel_followers", default=())
 """Those of the run that the caller is part of, each in a list that it leaves when it raises."""
-_records: ContextVar[tuple[Record, ...]] = ContextVar("tessel_records", default=())
+_records: ContextVar[tuple[Recording, ...]] = ContextVar("tessel_records", default=())
 
 
 @contextlib.contextmanager
@@ -106,31 +106,60 @@ def follow(subscriber: Subscriber) -> Iterator[None]:
         _followers.reset(token)
 
 
-class Record:
-    """Keeps the events of its block as they are, unlike one who follows: what it costs is little.
+class Recording:
+    """Keeps the events of its block: what profiles, traces and pages are made from.
 
-    What keeps them asks :func:`shown` for each that is read. :meth:`take` must not raise. Nobody
-    counts the steps of progress for a record.
+    It costs less than following, since events are looked at when they are read; and nobody counts
+    the steps of progress for it.
+
+    Attributes
+    ----------
+    began_ns, ended_ns
+        When the block began and ended, nanoseconds of the clock of events.
     """
 
+    def __init__(self) -> None:
+        self.began_ns = self.ended_ns = time.monotonic_ns()
+        self._events: list[Event] = []
+        self._more: EventSums | None = None
+
     def __enter__(self) -> Self:
+        self.began_ns = time.monotonic_ns()
         self._token = _records.set((*_records.get(), self))
         return self
 
     def __exit__(self, *error: object) -> None:
         _records.reset(self.__dict__.pop("_token"))
+        self.ended_ns = time.monotonic_ns()
 
     def take(self, event: Event) -> None:
         """Keep an event, in the thread in which it happened."""
-        raise NotImplementedError
+        if "done" in event.attributes:
+            return  # progress alone
+        if len(self._events) < _MOST_EVENTS:
+            self._events.append(event)
+        else:
+            self._more = self._more or EventSums()
+            self._more.add(_shown(event))
+
+    @property
+    def events(self) -> list[Event]:
+        """The events in the order of their ends; behind them sums (``count``) of the rest."""
+        sums = [] if self._more is None else self._more.sums
+        more = (EventSums.as_event(told, self.ended_ns) for told in sums)
+        return [*map(_shown, self._events), *more]
 
 
-def shown(event: Event) -> Event:
-    """Return an event that a record kept with what its functions find, and without secrets."""
-    return event._replace(attributes=_shown(event.attributes))
+_MOST_EVENTS = 20_000
+"""So many events of an operation are recorded one by one, those behind them as sums."""
 
 
-def _shown(attributes: dict[str, Any]) -> dict[str, Any]:
+def _shown(event: Event) -> Event:
+    """Return an event that was kept with what its functions find, and without secrets."""
+    return event._replace(attributes=_found(event.attributes))
+
+
+def _found(attributes: dict[str, Any]) -> dict[str, Any]:
     found = {k: v() if v.__class__ is FunctionType else v for k, v in attributes.items()}
     told: dict[str, Any] = without_secrets(found)
     return told
@@ -178,7 +207,7 @@ def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -
     followers = _followers.get()
     if not (_subscribers or followers):
         return
-    event = shown(event)
+    event = _shown(event)
     for cell in (_subscribers, *followers):
         for subscriber in tuple(cell):
             try:

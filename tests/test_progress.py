@@ -21,7 +21,8 @@ import pytest
 
 import tessel as ts
 from tessel import progress, telemetry
-from tessel.progress import Meter, Progress, Recording, operation
+from tessel.progress import Meter, Progress, operation
+from tessel.telemetry import Recording
 
 ROWS = 40_000
 
@@ -71,7 +72,7 @@ def test_what_is_written_is_measured_by_the_rows_that_were_given() -> None:
 
 
 def test_a_recording_is_bounded_and_its_sums_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_MOST_EVENTS", 10)
+    monkeypatch.setattr(telemetry, "_MOST_EVENTS", 10)
     recording = Recording()
     with recording:
         for number in range(100):

@@ -20,6 +20,7 @@ from tessel.kernels.fields import FIELDS
 from tessel.kernels.fixed_point import split_fixed_point
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS
+from tessel.kernels.slots import add_rows, add_run
 
 ZERO_REGISTER = -3
 """The register of integers, counted from the end, that nothing writes to: it stays 0."""
@@ -30,9 +31,8 @@ _WIDE, _FLOAT, _LEAST, _GREATEST, _LEAST_FLOAT = 1, 2, 3, 4, 5
 _HALF = 32
 _HALF_MASK = (1 << 32) - 1
 _WORD = 64
-# Columns of the table of parts, and of that of slots.
+# Columns of the table of parts.
 _SLOT, _WIDTH = 0, 1
-_FIRST, _SECOND, _UP, _CONSTANT = 0, 1, 2, 3
 
 
 @inner
@@ -50,152 +50,6 @@ def _aside(
     """Give rows that do not count to a line of their own."""
     for row in range(rows):
         integers[out + row] = integers[numbers + row] if truths[select + row] else aside
-
-
-# --- adding ---------------------------------------------------------------------------------------
-
-
-# A slot takes a register and a constant, or two registers, the second one shifted, and a constant:
-# what shares a word is joined on its way, since a register between costs as much as an addition.
-
-
-@inner
-def _add_one(
-    integers: Any, numbers: Any, a: Any, constant: int, sums: Any, at: Any, rows: Any
-) -> None:
-    for row in range(rows):
-        sums[np.uint64(integers[numbers + row]), at] += integers[a + row] + constant
-
-
-@inner
-def _add_joined(
-    integers: Any,
-    numbers: Any,
-    a: Any,
-    b: Any,
-    up: int,
-    constant: int,
-    sums: Any,
-    at: Any,
-    rows: Any,
-) -> None:
-    for row in range(rows):
-        joined = integers[a + row] + (integers[b + row] << up) + constant
-        sums[np.uint64(integers[numbers + row]), at] += joined
-
-
-@inner
-def _add_two(
-    integers: Any,
-    numbers: Any,
-    a: Any,
-    b: Any,
-    a_constant: int,
-    b_constant: int,
-    sums: Any,
-    at: Any,
-    rows: Any,
-) -> None:
-    """Add two slots in one pass: they share a line of the cache."""
-    after = at + np.uint64(1)
-    for row in range(rows):
-        number = np.uint64(integers[numbers + row])
-        sums[number, at] += integers[a + row] + a_constant
-        sums[number, after] += integers[b + row] + b_constant
-
-
-@inner
-def _add_one_and_joined(
-    integers: Any,
-    numbers: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    up: int,
-    a_constant: int,
-    b_constant: int,
-    sums: Any,
-    at: Any,
-    rows: Any,
-) -> None:
-    after = at + np.uint64(1)
-    for row in range(rows):
-        number = np.uint64(integers[numbers + row])
-        sums[number, at] += integers[a + row] + a_constant
-        sums[number, after] += integers[b + row] + (integers[c + row] << up) + b_constant
-
-
-@inner
-def _add_three(
-    integers: Any,
-    numbers: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    constant: int,
-    sums: Any,
-    at: Any,
-    rows: Any,
-) -> None:
-    second, third = at + np.uint64(1), at + np.uint64(2)
-    for row in range(rows):
-        number = np.uint64(integers[numbers + row])
-        sums[number, at] += integers[a + row] + constant
-        sums[number, second] += integers[b + row]
-        sums[number, third] += integers[c + row]
-
-
-@inner
-def _add(integers: Any, numbers: Any, slots: Any, sums: Any, rows: Any) -> None:
-    """Add rows to their groups. Slots without a second register come first."""
-    count = len(slots)
-    single = 0
-    while single < count and slots[single, _SECOND] < 0:
-        single += 1
-    at = 0
-    while at < count:
-        after, place = min(at + 1, count - 1), np.uint64(at)
-        a, b = place_of(slots[at, _FIRST]), place_of(slots[after, _FIRST])
-        one, two = slots[at, _CONSTANT], slots[after, _CONSTANT]
-        if at + 2 < single and two == 0 and slots[at + 2, _CONSTANT] == 0:
-            c = place_of(slots[at + 2, _FIRST])
-            _add_three(integers, numbers, a, b, c, one, sums, place, rows)
-            at += 3
-        elif at + 1 < single:
-            _add_two(integers, numbers, a, b, one, two, sums, place, rows)
-            at += 2
-        elif at + 1 == single and at + 1 < count:
-            c, up = place_of(slots[after, _SECOND]), slots[after, _UP]
-            _add_one_and_joined(integers, numbers, a, b, c, up, one, two, sums, place, rows)
-            at += 2
-        elif at < single:
-            _add_one(integers, numbers, a, one, sums, place, rows)
-            at += 1
-        else:
-            b = place_of(slots[at, _SECOND])
-            _add_joined(integers, numbers, a, b, slots[at, _UP], one, sums, place, rows)
-            at += 1
-
-
-@inner
-def _add_all(
-    integers: Any, zero: int, slots: Any, sums: Any, line: Any, start: Any, stop: Any
-) -> None:
-    """Add rows that follow one another to one group: nothing waits for a store."""
-    for at in range(len(slots)):
-        first, second = slots[at, _FIRST], slots[at, _SECOND]
-        total = slots[at, _CONSTANT] * np.int64(stop - start)
-        if first != zero:
-            source = place_of(first)
-            for row in range(start, stop):
-                total += integers[source + row]
-        if second >= 0:
-            above = np.int64(0)
-            source = place_of(second)
-            for row in range(start, stop):
-                above += integers[source + row]
-            total += above << slots[at, _UP]
-        sums[line, at] += total
 
 
 @inner
@@ -434,7 +288,7 @@ def add_groups(
                 first_row[line] = row + (chosen[begin] if is_packed else np.int64(begin))
             if len(last_row):
                 last_row[line] = row + (chosen[until - 1] if is_packed else np.int64(until - 1))
-            _add_all(integers, zero, slots, sums, line, begin, end)
+            add_run(integers, zero, slots, sums, line, begin, end)
             for field in range(len(kinds)):
                 kind, source, which = kinds[field], place_of(sources[field]), np.uint64(field)
                 if kind >= _LEAST_FLOAT:
@@ -456,7 +310,7 @@ def add_groups(
                 aside = groups << lane_bits
                 _aside(truths, place_of(selected), integers, numbers, aside, own, np.uint64(rows))
                 numbers = own
-            _add(integers, numbers, slots, sums, counted)
+            add_rows(integers, numbers, slots, sums, counted)
             for field in range(len(kinds)):
                 kind, source, line = kinds[field], place_of(sources[field]), np.uint64(field)
                 if kind >= _LEAST_FLOAT:

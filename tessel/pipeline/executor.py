@@ -23,10 +23,7 @@ from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, has_ca
 from tessel.clauses.positional import Positional
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.spill.workspace import Workspace
-from tessel.ecs import (
-    ComponentManager,
-    ProcessingUnit,
-)
+from tessel.ecs import ComponentManager, ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current

@@ -353,8 +353,7 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
             break
         try:
             parts = list(run(asked.plan))
-            answer = concat_tables(parts) if parts else asked.plan.schema.empty()
-            plan = asked.revise(answer)
+            plan = asked.revise(concat_tables(parts) if parts else asked.plan.schema.empty())
         except CancelledError:
             raise
         except TesselError:

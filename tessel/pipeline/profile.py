@@ -27,8 +27,7 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan
-from tessel.progress import Recording
-from tessel.telemetry import Event
+from tessel.telemetry import Event, Recording
 
 _NS_PER_MS, _NS_PER_US = 1_000_000, 1_000
 _KERNEL = "kernel on stored columns"

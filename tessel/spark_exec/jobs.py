@@ -49,8 +49,6 @@ _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDi
 _lock = threading.Lock()
 _CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20
 _LOOK_SECONDS = 0.1
-_TELL_SECONDS, _TELL_SHARE = 0.5, 50
-"""How far tasks are is asked after so long, and again after so many times what it took to ask."""
 _MOST_ENDED_EXECUTORS = 10
 """So many executors of a standalone cluster may end before a task does: what Spark's master allows,
 too, but its count begins again with each process that starts."""
@@ -368,7 +366,7 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     and so does a thread that has something to look at meanwhile.
     """
     log = _executors(session)
-    is_told = telemetry.is_followed()
+    is_told = telemetry.is_watched()
     looks = is_told or current_flag() is not None or log is not None
     if threading.current_thread() is not threading.main_thread() and not looks:
         return work()
@@ -386,14 +384,13 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
 
     thread = inheriting_thread(session, run)
     thread.start()
-    told, next_at = (0, 0), time.monotonic() + _TELL_SECONDS
+    told = (0, 0)
     try:
         while not wait([result], _LOOK_SECONDS if looks else None).done:
             check_cancelled()
             ended.check()
-            if is_told and (began := time.monotonic()) >= next_at:
+            if is_told:
                 told = _tell_tasks(tag, told)
-                next_at = time.monotonic() + _TELL_SHARE * (time.monotonic() - began)
         if is_told and result.exception() is None:
             _tell_tasks(tag, told)
     except BaseException:

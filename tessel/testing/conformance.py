@@ -14,7 +14,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,9 +38,6 @@ from tessel.pipeline.executor import Executor, LocalExecutor
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_between, summarise
 from tessel.spark_exec.components import kinds_of, received_components, sent_components
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["CHECKS", "ClauseCase", "check_clause", "nan_as_null", "on_executor"]
 

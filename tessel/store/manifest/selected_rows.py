@@ -106,8 +106,7 @@ class SelectedRows:
             chunks = [chunk for table in tables for chunk in table.column(name).chunks]
             if len({chunk.type for chunk in chunks}) > 1:
                 chunks = [plain_text(chunk) for chunk in chunks]
-            joined = pa.chunked_array(chunks, type=chunks[0].type if chunks else None)
-            columns.append(unified(joined))
+            columns.append(unified(pa.chunked_array(chunks, chunks[0].type if chunks else None)))
         return pa.table(columns, names=list(names))
 
     def parts(self, name: str) -> list[SelectedPage]:
