@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import tessel as ts
+from tessel.compat.arcticdb import Arctic
 from tessel.errors import SparkError, TesselError
 from tessel.spark_exec.reaching import check_answers
 from tessel.store import events
@@ -93,6 +95,16 @@ CASES = [
     Given("evolve", "widen", _append(_rows(k=["x"], new=[1]), "widen")),
     Given("evolve", "widen", _append(_rows(k=[1]), ["widen", "add"])),
     Given("create", "True", lambda store, folder: ts.open(str(folder / "no"), create=True), False),
+    Given(
+        "validate_index",
+        "False",
+        lambda store, folder: (
+            Arctic("mem://hints")
+            .create_library("x")
+            .write("s", pd.DataFrame({"v": [1, 2]}, pd.to_datetime([2, 1])), validate_index=False)
+        ),
+        False,
+    ),
     Given(
         "create",
         "True",

@@ -223,6 +223,7 @@ CARRYING: tuple[tuple[Clause, str], ...] = (
     (Fill((("w", "v"),), (), "backward"), "the same"),
     (Fill((("w", "v"),), (), "linear"), "the same"),
     (LatestAt(("2021-01-01",)), "the first time, and the last row of each key"),
+    (InOrder("v", "x"), "how many rows there were, and the last time"),
     (AppendUnmatched(SHAPE), "which rows of the right were used"),
 )
 

@@ -324,6 +324,7 @@ def expressions() -> st.SearchStrategy[Expression]:
         _columns("time", "instant").map(lambda a: a.floor("1h30min")),
         _columns("time", "instant").map(lambda a: a.date()),
         numbers(1).map(lambda a: a.cast("float32")),
-        numbers(1).map(lambda a: a.clip(-1, 5)),
+        numbers(1).map(lambda a: a.clip(0, 5)),  # of uint64 there is no clip at -1
+        _columns("tiny", "end", "price").map(lambda a: a.clip(-1, 5)),
         st.text(st.characters(exclude_categories=["Cs"]), max_size=5).map(col),
     )

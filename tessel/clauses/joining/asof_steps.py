@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import concat_tables, numpy_array
+from tessel.arrays import concat_tables, empty_table, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
@@ -95,7 +95,7 @@ class InOrder(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Check everything at once."""
-        return self.process_between(unit, _CARRY.empty_table(), _CARRY.empty_table())
+        return self.process_between(unit, empty_table(_CARRY), empty_table(_CARRY))
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table

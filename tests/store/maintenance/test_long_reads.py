@@ -13,6 +13,7 @@ import pytest
 
 import tessel as ts
 from tessel.errors import CorruptStoreError, SnapshotExpiredError, StoreError
+from tessel.store.history.documents import open_store
 from tessel.store.maintenance import long_reads
 from tessel.store.objects import MemoryObjects
 from tessel.telemetry import Event, subscribe
@@ -80,7 +81,7 @@ def test_versions_that_are_added_are_leased_and_all_leases_are_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     objects = AgingObjects()
-    ts.store.history.open_store(objects, create=True, read_only=False)
+    open_store(objects, create=True, read_only=False)
     repository = opened(objects)
     for number in range(4):
         repository.write("s", {"x": [number]})
