@@ -29,7 +29,7 @@ from tessel.forking import ChildSafeLock
 __all__ = [
     *["Event", "EventSums", "Recording", "Subscriber"],
     *["emit", "emit_at", "follow", "has_subscribers", "is_followed", "is_watched"],
-    *["shown", "span", "subscribe"],
+    *["span", "subscribe"],
 ]
 
 _logger = logging.getLogger("tessel")
@@ -166,12 +166,12 @@ def _found(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_followed() -> bool:
-    """Return whether anybody hears of it: what is told of an event may cost something to find."""
+    """Return whether anybody receives events, whose facts may cost something to find."""
     return bool(_records.get() or _subscribers or _followers.get())
 
 
 def is_watched() -> bool:
-    """Return whether anybody but records hears of it, such as a bar, to whom steps are told."""
+    """Return whether anybody but a recording receives events: a bar, a job, a subscriber."""
     return bool(_subscribers or _followers.get())
 
 

@@ -78,6 +78,20 @@ MANY = [
 ]
 
 
+def _noted_stages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the clauses of the stages that barriers run in the driver."""
+    ran: list[str] = []
+
+    def noting(
+        stages: Sequence[Stage], units: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        ran.extend(clause.name for stage in stages for clause in stage.clauses)
+        return run_stages(stages, units)
+
+    monkeypatch.setattr(barriers, "run_stages", noting)
+    return ran
+
+
 @pytest.mark.parametrize(("name", "live_bytes"), MANY)
 def test_what_runs_here_is_told(
     store: Store,
@@ -86,13 +100,7 @@ def test_what_runs_here_is_told(
     name: str,
     live_bytes: int,
 ) -> None:
-    ran: list[str] = []
-
-    def noting_stages(
-        stages: Sequence[Stage], units: Iterator[ProcessingUnit]
-    ) -> Iterator[ProcessingUnit]:
-        ran.extend(clause.name for stage in stages for clause in stage.clauses)
-        return run_stages(stages, units)
+    ran = _noted_stages(monkeypatch)
 
     def noting_inputs(
         stage: Stage, inputs: Sequence[Iterator[ProcessingUnit]]
@@ -106,7 +114,6 @@ def test_what_runs_here_is_told(
 
     monkeypatch.setattr(placement, "_MOST_BYTES_READ_HERE", 1_500)
     monkeypatch.setattr(executor, "run_units", noting_plan)
-    monkeypatch.setattr(barriers, "run_stages", noting_stages)
     monkeypatch.setattr(executor, "interleave_units", noting_inputs)
     on_spark = SparkExecutor(spark)
     symbol = "empty" if name == "nothing" else "a"
@@ -158,15 +165,7 @@ def test_a_merge_by_a_column_that_is_not_in_order_fails_alike(
 def test_what_stands_behind_many_bytes_of_first_rows_runs_in_tasks(
     store: Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran: list[str] = []
-
-    def noting_stages(
-        stages: Sequence[Stage], units: Iterator[ProcessingUnit]
-    ) -> Iterator[ProcessingUnit]:
-        ran.extend(clause.name for stage in stages for clause in stage.clauses)
-        return run_stages(stages, units)
-
-    monkeypatch.setattr(barriers, "run_stages", noting_stages)
+    ran = _noted_stages(monkeypatch)
     monkeypatch.setattr(barriers, "MOST_SENT_BYTES", 600)
     monkeypatch.setattr(running_flows, "MOST_SENT_BYTES", 600)
     query = Q.filter("b").head(25).apply("z", "i + 1").rolling(3).agg(m=("i", "mean"))

@@ -237,7 +237,7 @@ def _are_plain(records: npt.NDArray[np.void], node: FieldNode, encodings: set[in
 
 
 def _facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
-    """Return what is said of pages; of pages that are not arithmetic, maybe nothing true."""
+    """Return the facts of each page, which mean nothing where it is not arithmetic."""
     facts = np.empty((PageFact.COUNT, len(records)), np.int64)
     flat = records["encoding"] == EncodingCode.FLAT
     # Of constants, only the base means anything.
