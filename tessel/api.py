@@ -17,7 +17,7 @@ from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, PlanError, TesselError
-from tessel.errors.arguments import checks_arguments, names_ours
+from tessel.errors.arguments import checks_arguments, names_ours, refuses
 from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
@@ -172,6 +172,12 @@ class Store(WritesResults):
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("store")
+        __enter__ = __exit__ = refuses(
+            "a store holds nothing open, and is not closed",
+            'store = ts.open(path); with store.transaction("...") as several: makes one commit',
+        )
+        __setitem__ = refuses("a store takes tables by verbs", '.write("trades", table)')
+        __delitem__ = refuses("a store loses symbols by verbs", '.delete("trades")')
 
     @property
     def version(self) -> int:
@@ -445,6 +451,9 @@ class LazyTable(Verbs):
 
     def _not_run(self, hint: str) -> PlanError:
         return PlanError("a lazy table has no rows before it is run", hint=hint)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._not_run('collect() gives all rows, collect()["price"].to_numpy() a column')
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Run the query, and give its answer as it comes."""

@@ -27,6 +27,11 @@ sum(trades)
 len(trades)
 trades["price"]
 trades[0:5]
+trades.__setitem__("twice", 2)
+np.array(trades)
+trades.columns
+trades.pivot(index="time")
+trades.to_csv("out.csv")
 trades.price
 trades.mean()
 trades.to_pandas()
@@ -48,6 +53,17 @@ store.read("trades", query="price > 1")
 store.read("trades", engine="spark")
 store.write("new", {"a": [1, 2], "b": [1]})
 store.write("new", 5)
+store.write("new", {"a": 1})
+store.write("new", {"a": [2**70]})
+store.write("new", {"a": [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]})
+store.write("new", pd.DataFrame({"a": [pd.Timestamp(0), pd.Timestamp(0, tz="UTC")]}))
+store.write("new", {"a": np.zeros((2, 2))})
+store.write("new", {"when": ["03/04/2010"]}, index="when")
+store.write(table, "new")
+store.__enter__()
+store.__setitem__("new", table)
+store.__delitem__("trades")
+store.close()
 store.write("new", table, index="tme")
 store.append("nothing", table)
 store.append("trades", table)
@@ -92,6 +108,12 @@ trades.sort("price", ascending=False)
 trades.sort("-price").collect()
 trades.head("5")
 trades.take(5)
+trades.take([1000]).collect()
+trades.top_k("price", 3)
+trades.rolling(0).agg(n="count")
+trades.select([])
+trades.merge("trades", on="symbol").collect()
+trades.agg([pl.col("qty").sum()])
 trades.join(table, on="symbol")
 trades.join("quotes", on="symbol").collect()
 trades.groupby("symbol").mean()
@@ -127,6 +149,8 @@ ts.col("price") + pl.col("qty")
 trades.collect()["pric"]
 trades.collect().filter("price > 1")
 trades.collect().columns
+trades.collect().price
+trades.collect().to_csv("out.csv")
 """
 
 

@@ -22,7 +22,7 @@ from tessel.clauses.aggregates.registry import (
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import free_name
 from tessel.clauses.results import FORMS, NamedAggregate, named_aggregate
-from tessel.errors import AggregateError
+from tessel.errors import AggregateError, InvalidInputError
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression, post_order
@@ -32,7 +32,8 @@ from tessel.lazy import dataclass
 
 AggregateLike = str | Aggregate
 AggregateForm = str | Aggregate | Expression | ComputedColumn | tuple[Any, ...]
-AllForms = str | Mapping[str, AggregateForm | list[AggregateLike]] | Expression | ComputedColumn
+_Named = Expression | ComputedColumn
+AllForms = str | Mapping[str, AggregateForm | list[AggregateLike]] | _Named | Sequence[_Named]
 
 _Output = NamedAggregate | ComputedColumn
 
@@ -54,7 +55,7 @@ class Outputs:
 
 
 def read_outputs(
-    by_column: Mapping[str, Any] | Expression | ComputedColumn | None,
+    by_column: Mapping[str, Any] | _Named | Sequence[_Named] | None,
     by_output: Mapping[str, Any],
     more: Sequence[Expression | ComputedColumn] = (),
 ) -> Outputs:
@@ -81,6 +82,8 @@ def read_outputs(
         beside aggregates.
     """
     found: list[_Output] = []
+    if isinstance(by_column, list | tuple) and by_column:
+        by_column, more = by_column[0], (*by_column[1:], *more)
     if isinstance(by_column, Expression | ComputedColumn) or more:
         unnamed = (by_column, *more)
         by_output = {**dict(map(_with_name, unnamed)), **by_output}
@@ -90,6 +93,8 @@ def read_outputs(
                 hint='name them: agg(low=col("price").min(), high=col("price").max())',
             )
         by_column = None
+    elif not isinstance(by_column, Mapping | None):
+        raise InvalidInputError.no_value(by_column)
     for name, value in (by_column or {}).items():
         if isinstance(value, list):
             for each in value:

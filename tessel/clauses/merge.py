@@ -180,7 +180,14 @@ class Merge(Combining):
     def _check_times(self, schema: TableSchema) -> None:
         if self.on is not None:
             schema.require([self.on], where="what is merged")
-            check_index_type(schema.arrow, self.on)
+            try:
+                check_index_type(schema.arrow, self.on)
+            except IndexColumnError as error:
+                error.hint = (
+                    f'join("other", on="{self.on}") puts columns beside each other; merge puts '
+                    "rows in the order of times, or of integers"
+                )
+                raise
         elif schema.index is None:
             raise IndexColumnError(
                 "merge: what is merged has no time index",

@@ -77,7 +77,10 @@ class Rolling(AroundRows):
         if isinstance(self.window, str):
             parse_span(self.window, "window")
         elif self.window < 1:
-            raise PlanError(f"rolling: a window has at least 1 row, not {self.window}")
+            raise PlanError(
+                f"rolling: a window has at least 1 row, not {self.window}",
+                hint='rolling(20), the row itself and 19 before it, or rolling("5min")',
+            )
         else:
             check_reach(self.name, self.window)
         if self.closed not in ("right", "left", "both", "neither"):

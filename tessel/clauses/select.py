@@ -22,7 +22,11 @@ class Select(Clause):
 
     def __post_init__(self) -> None:
         if not self.columns:
-            raise PlanError("select needs at least one column", clause=self.name)
+            raise PlanError(
+                "select needs at least one column",
+                hint="leave it out for all columns; count() counts rows",
+                clause=self.name,
+            )
         column = repeated(self.columns)
         if column is not None:
             raise DuplicateColumnError(

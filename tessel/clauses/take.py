@@ -85,7 +85,9 @@ class Take(Clause):
             if not 0 <= position < total:
                 raise PlanError(
                     f"take: there is no row {row + self.before if row >= 0 else row}",
-                    hint=f"the query has {total + self.before:,} rows here",
+                    hint="the query has "
+                    + (f"{total + self.before:,}" if total else f"at most {self.before:,}")
+                    + " rows here",
                     row=row + self.before,
                 )
         table = concat_tables(found)

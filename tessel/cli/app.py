@@ -34,7 +34,9 @@ class _TellingErrors(TyperGroup):
             raise typer.Exit(exit_code(error)) from error
 
 
-_ARGUMENT = re.compile(r"\b([a-z_]+)=(True|'[^']*'|\"[^\"]*\"|[\w.]+)")
+_ARGUMENT = re.compile(
+    r"(\b\w+\((?:…, )?)?\b([a-z_]+)=(True|False|'[^']*'|\"[^\"]*\"|[\w.]+)(\))?"
+)
 
 
 def _with_options(text: str, command: Any) -> str:
@@ -42,10 +44,13 @@ def _with_options(text: str, command: Any) -> str:
     known = {name for param in getattr(command, "params", ()) for name in param.opts}
 
     def option(found: re.Match[str]) -> str:
-        name, value = f"--{found[1].replace('_', '-')}", found[2].strip("'\"")
-        if name not in known:
+        before, name, value, after = found.groups("")
+        name, value = f"--{name.replace('_', '-')}", value.strip("'\"")
+        if name not in known or value == "False":
             return found[0]
-        return name if value == "True" else f"{name} {value}"
+        told = name if value == "True" else f"{name} {value}"
+        # An option stands for the whole call, write(…, sort=True), that has one argument.
+        return told if before and after else f"{before}{told}{after}"
 
     return _ARGUMENT.sub(option, text)
 

@@ -50,7 +50,13 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     kinds: dict[str, Any] = {
         name: Annotated[
             (list[str] if kind is list else kind) | None,
-            typer.Option(f"--{name}", metavar=metavar, help=text, rich_help_panel="Query"),
+            typer.Option(
+                f"--{name}",
+                metavar=metavar,
+                help=text,
+                rich_help_panel="Query",
+                min=0 if kind is int else None,
+            ),
         ]
         for name, (kind, metavar, text) in _OPTIONS.items()
     }

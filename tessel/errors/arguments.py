@@ -33,7 +33,7 @@ from tessel.errors.invalid_input import (
 )
 from tessel.errors.root import TesselError
 
-__all__ = ["check_nesting", "checks_arguments", "names_ours"]
+__all__ = ["check_nesting", "checks_arguments", "names_ours", "refuses"]
 
 Public = TypeVar("Public", bound=Callable[..., Any])
 
@@ -71,6 +71,17 @@ def names_ours(*kinds: str) -> Callable[[Any, str], Any]:
         return missing_attribute(self, name, *kinds)
 
     return missing
+
+
+def refuses(what: str, hint: str) -> Callable[..., Any]:
+    """Return a special method that objects lack: its error says what they have in its place."""
+
+    def refused(self: Any, *_: Any) -> Any:
+        from tessel.errors.stores import UnknownVerbError
+
+        raise UnknownVerbError(what, hint=hint)
+
+    return refused
 
 
 _SPECIAL = {

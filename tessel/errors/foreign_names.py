@@ -88,7 +88,7 @@ polars | query | sort_by | sort("price")
 polars | query | unique | distinct("symbol")
 polars | query | top_k_by | top_k(3, "price")
 polars | query | drop_nulls | filter(ts.col("price").not_missing())
-polars | query | fill_null | fill("price")
+polars | query | fill_null | fill("price", value=0)
 polars | query | fill_nan | fill("price") | NaN is missing
 polars | query | with_row_index | cum_count("price")
 polars | query | vstack | concat("trades")
@@ -116,6 +116,7 @@ polars | expression | to_lowercase | lower()
 polars | expression | to_uppercase | upper()
 polars | expression | strip_chars | strip()
 polars | expression | truncate | floor("1h") | of times
+polars | result | write_csv | to_polars() | which writes CSV
 polars | result | rows | to_arrow().to_pylist()
 polars | result | to_dicts | to_arrow().to_pylist()
 polars | result | to_dict | to_arrow().to_pydict()
@@ -161,7 +162,7 @@ spark | query | limit | head(5)
 spark | query | dropDuplicates | distinct("symbol")
 spark | query | drop_duplicates | distinct("symbol")
 spark | query | dropna | filter(ts.col("price").not_missing())
-spark | query | fillna | fill("price")
+spark | query | fillna | fill("price", value=0)
 spark | query | union | concat("trades")
 spark | query | unionByName | concat("trades")
 spark | query | crossJoin | join("trades", on="symbol") | every join has keys
@@ -287,6 +288,19 @@ pandas | expression | fillna | fill_missing(0)
 pandas | expression | astype | cast("float64")
 pandas | expression | dayofweek | weekday()
 pandas | expression | map | cast("float64") | functions of Python are clauses of your own
+pandas | lazy | columns | schema().names
+pandas | lazy | dtypes | schema()
+pandas | lazy | info | schema()
+pandas | lazy | shape | count() | collect().shape gives both
+pandas | lazy | pivot | collect().to_polars() | Polars and pandas pivot results
+pandas | lazy | pivot_table | collect().to_polars() | Polars and pandas pivot results
+pandas | lazy | melt | collect().to_polars() | Polars and pandas unpivot results
+pandas | lazy | plot | collect().plot()
+pandas | lazy | to_csv | collect().to_pandas() | which writes CSV
+pandas | lazy | to_parquet | collect().write_parquet("out.parquet")
+pandas | result | to_csv | to_pandas() | which writes CSV
+pandas | result | to_parquet | write_parquet("out.parquet")
+pandas | result | head | to_arrow().slice(0, 5) | or head(5) before collect()
 pandas | result | columns | column_names
 pandas | result | values | to_pandas().to_numpy()
 pandas | result | iloc | to_arrow().slice(0, 2)
@@ -294,6 +308,7 @@ others | lazy | to_pandas | collect().to_pandas()
 others | lazy | to_arrow | collect().to_arrow()
 others | lazy | to_polars | collect().to_polars()
 others | lazy | to_duckdb | collect().to_duckdb()
+others | store | close | read("trades") | leave it out: a store holds nothing open
 others | builder | collect | read("trades", query=q) | a query has no store of its own
 others | builder | count | read("trades", query=q) | a query has no store of its own
 others | builder | to_pandas | read("trades", query=q) | a query has no store of its own
@@ -359,5 +374,7 @@ def missing_attribute(owner: object, name: str, *kinds: str) -> Any:
     found = foreign_name(name, kinds)
     if found is not None:
         raise UnknownVerbError.foreign(name, found.our_name, found.ours, found.remark)
+    if kinds[0] == "result" and name in owner.column_names:
+        raise UnknownVerbError(f"a column of a result is no attribute: {name}", hint=f"[{name!r}]")
     existing = [each for each in dir(owner) if not each.startswith("_")]
     raise UnknownVerbError.for_name(name, existing, _WORDS.get(kinds[0], "an expression"))

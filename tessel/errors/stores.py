@@ -201,7 +201,7 @@ class StoreNotFoundError(NotFoundError, FileNotFoundError, kind="store-not-found
         way = "read_only=False" if read_only else "create=True"
         return cls(
             f"no store at {uri!r}",
-            hint=f"open it with {way} to make one, or check the path",
+            hint=f"check the path; open(…, {way}) makes one, as does `tessel import`",
             uri=uri,
         )
 

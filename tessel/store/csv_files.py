@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv as lines_of_text
 import io
 import re
@@ -89,7 +90,7 @@ class CsvFile(File):
                 ),
             )
         except pa.ArrowInvalid as error:
-            raise self._refusal(error, list(given)) from error
+            raise self._refusal(error, self._header()) from error
         self._refuse_bytes(reader.schema)
         return reader.schema, self._rows(reader, list(reader.schema.names))
 
@@ -149,7 +150,8 @@ class CsvFile(File):
     def _other_encoding(self, name: str) -> InvalidInputError:
         return InvalidInputError(
             f"column {name!r} of {str(self.path)!r} is no text in {self.options.encoding}",
-            hint="name its encoding, for example latin-1",
+            hint="name its encoding: tessel import --encoding latin-1, or "
+            'pandas.read_csv(path, encoding="latin-1")',
             path=str(self.path),
             column=name,
         )
@@ -184,16 +186,25 @@ class CsvFile(File):
         return InvalidInputError(
             f"cannot read {str(self.path)!r}: line {line} has {got} values, and the header has "
             f"{wanted} names",
-            hint="the file may end early, or a value with a comma may lack its quotes",
+            hint="the file may end early, a value with a comma may lack its quotes, or another "
+            "character than a comma may lie between values",
             path=str(self.path),
         )
 
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""
+        with self._lines() as rows:
+            next(rows, None)
+            return next((rows.line_num for row in rows if wanted(row)), rows.line_num)
+
+    def _header(self) -> list[str]:
+        with self._lines() as rows:
+            return next(rows, [])
+
+    @contextlib.contextmanager
+    def _lines(self) -> Iterator[Any]:
         with (
             pa.input_stream(str(self.path), compression="detect") as stream,
             io.TextIOWrapper(stream, encoding=self.options.encoding, newline="") as text,
         ):
-            rows = lines_of_text.reader(text, delimiter=self._delimiter)
-            next(rows, None)
-            return next((rows.line_num for row in rows if wanted(row)), rows.line_num)
+            yield lines_of_text.reader(text, delimiter=self._delimiter)

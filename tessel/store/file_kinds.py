@@ -281,7 +281,12 @@ class JsonLines(File):
 
 def unreadable(path: Path, what: object) -> InvalidInputError:
     """Return the error for a file that cannot be read, with what its reader says."""
-    return InvalidInputError(f"cannot read {str(path)!r}: {what}", path=str(path))
+    return InvalidInputError(
+        f"cannot read {str(path)!r}: {what}",
+        hint="the file may be empty, cut short, in another encoding, or of another kind than its "
+        "name says",
+        path=str(path),
+    )
 
 
 def joined(

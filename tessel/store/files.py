@@ -56,7 +56,11 @@ def require_file(path: Path) -> Path:
             f"{shown(str(path))} is no path of a file: {error}", hint="give a table or a path"
         ) from error
     if path.is_dir():
-        raise InvalidInputError(f"{str(path)!r} is a folder, not a file", path=str(path))
+        raise InvalidInputError(
+            f"{str(path)!r} is a folder, not a file",
+            hint="name the files in it: folder/*.csv; a folder that is a store is opened",
+            path=str(path),
+        )
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     match = nearest(path.name, beside)
     raise InvalidInputError(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,6 +87,11 @@ def read_frame(data: Any) -> Frame:
     SchemaMismatchError
         While going through ``tables``, when the parts of an iterable differ.
     """
+    if isinstance(names := getattr(getattr(data, "dtype", None), "names", None), tuple):
+        data = {name: data[name] for name in names}  # numpy's structured arrays
+    if isinstance(data, Iterator) and not _is_table(data):
+        first = list(itertools.islice(data, 1))
+        data = [*first, *data] if _are_rows(first) else itertools.chain(first, data)
     if _are_rows(data):
         data = _rows_as_table(data)
     rows = getattr(data, "num_rows", None) or next(iter(getattr(data, "shape", ())), 0)
@@ -203,15 +209,39 @@ def _as_table(data: Any) -> pa.Table:
     if isinstance(data, Mapping):
         check_column_names(list(data))
         check_nesting(dict(data))
-        # Anything but a list has a type of its own.
-        return pa.table(
-            {n: array_of(v) if isinstance(v, list | tuple) else v for n, v in data.items()}
-        )
+        return pa.table({name: _values(name, values) for name, values in data.items()})
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
     raise _no_table(data)
+
+
+def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
+    """Return the values of one column; anything but a list has a type of its own."""
+    try:
+        if isinstance(values, list | tuple):
+            return array_of(values)
+        return values if isinstance(values, pa.ChunkedArray) else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, TesselError):
+            raise
+        hint = "give every column values of one type"
+        if isinstance(error, OverflowError):
+            hint = "whole numbers have 64 bits: take float, Decimal or text for longer ones"
+        elif isinstance(values, int | float | str | bytes) or not hasattr(values, "__len__"):
+            hint = f"one value for each row: {{{name!r}: [...]}}"
+        elif getattr(values, "ndim", 1) > 1:
+            hint = "one value for each row: a column for each of its columns, or list(values)"
+        elif any(map(_has_zone, values)) and not all(map(_has_zone, values)):
+            hint = "some times have a time zone and some have none: give all of them one"
+        raise InvalidInputError(
+            f"column {name!r} cannot be taken: {error}", hint=hint, column=name
+        ) from error
+
+
+def _has_zone(value: Any) -> bool:
+    return getattr(value, "tzinfo", None) is not None
 
 
 def _from_file(path: Path) -> tuple[pa.Schema, Iterator[pa.Table]]:
@@ -249,7 +279,8 @@ def _telling(data: Any) -> Iterator[None]:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"a {type(data).__name__} could not be taken as a table: {error}",
+            f"a {type(data).__name__} could not be taken as a table: "
+            + "; ".join(map(str, error.args)),
             hint=_ragged(data) or "give every column values of one type",
         ) from error
 
@@ -303,7 +334,7 @@ def _no_table(data: Any) -> InvalidInputError:
     return InvalidInputError(
         f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name} is no table{collect}",
         hint="give a pandas or Polars frame, a pyarrow table or reader, a dictionary of columns, "
-        "or an iterable of such",
+        "or an iterable of such; a list of dictionaries, one a row; or the path of a file",
     )
 
 

@@ -13,6 +13,10 @@ from tessel.arrays import arrow_array, arrow_scalar, concat_tables, numpy_array,
 from tessel.errors import IndexColumnError, InvalidInputError, UnsortedIndexError
 from tessel.store.segment.types import is_index_type
 
+_TEXT_HINT = (
+    '; times in text are parsed first, such as pandas.to_datetime(frame["when"]), or '
+    "tessel import --time-format %d/%m/%Y"
+)
 _SORT_HINT = "write(…, sort=True) sorts the rows first, keeping the order of equal times"
 
 
@@ -27,7 +31,8 @@ def check_index_type(schema: pa.Schema, index: str) -> None:
     if not is_index_type(type_):
         raise IndexColumnError(
             f"column {index!r} has type {type_} and cannot be a time index",
-            hint="an index is a timestamp, a date, or an integer other than uint64",
+            hint="an index is a timestamp, a date, or an integer other than uint64"
+            + (_TEXT_HINT if pa.types.is_string(type_) else ""),
             index=index,
             type=str(type_),
         )

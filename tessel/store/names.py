@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from tessel.errors import RefNameError, SymbolNameError
+from tessel.errors import RefNameError, SymbolNameError, shown
 
 STORE = "store.json"
 LOG = "log/"
@@ -108,7 +108,10 @@ def check_symbol_name(name: object) -> str:
     Any text of 1 to 1,024 bytes of UTF-8 without control characters can: names never become paths.
     """
     if not isinstance(name, str):
-        raise SymbolNameError(f"the name of a symbol is text, not {name!r}")
+        raise SymbolNameError(
+            f"the name of a symbol is text, not {shown(name) if isinstance(name, int) else type(name).__name__}",
+            hint='the name comes first: write("trades", table), read("trades")',
+        )
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:

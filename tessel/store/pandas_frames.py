@@ -69,6 +69,7 @@ def read_pandas(data: Any) -> PandasColumns:
     check_column_names([*levels, *names])
     _refuse_dtypes(frame)
     table = pa.Table.from_pandas(frame, preserve_index=not ranged)
+    _refuse_mixed_zones(frame, table, names)
     told = json.loads(table.schema.metadata[b"pandas"])["columns"]
     table = table.rename_columns([*names, *levels])
     text = str(pandas.Index(["a"]).dtype)
@@ -176,6 +177,19 @@ def _refuse_dtypes(frame: Any) -> None:
                 hint=of_index if what == "the index" else of_column,
                 type=str(dtype),
             )
+
+
+def _refuse_mixed_zones(frame: Any, table: pa.Table, names: list[str]) -> None:
+    """Refuse times of which some have a time zone: Arrow would take the others as UTC."""
+    for at, name in enumerate(names):
+        if pat.is_timestamp(table.schema.types[at]) and frame.dtypes.iloc[at] == object:
+            values = frame.iloc[:, at].dropna()
+            if len({value.tzinfo is None for value in values}) > 1:
+                raise InvalidInputError(
+                    f"column {name!r} has times with a time zone and times without",
+                    hint=f'give all of them one: pandas.to_datetime(frame[{name!r}], utc=True)',
+                    column=name,
+                )
 
 
 _REFUSED = {

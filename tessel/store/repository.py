@@ -138,6 +138,12 @@ class Repository(ManifestSets, Bulk):
         address = address_of(self.objects)
         return _opened, (type(self), address, self.id, self.read_only, self.branch, self._override)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # a handle: a copy would be one on the same rows
+
     def __repr__(self) -> str:
         at = "" if self.branch == MAIN else f" branch {self.branch!r}"
         return f"<Repository {self.uri!r}{at}{' read-only' if self.read_only else ''}>"

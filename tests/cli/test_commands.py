@@ -169,6 +169,43 @@ def test_import(folder: Path, tmp_path: Path) -> None:
     assert [row["n"] for row in _rows("show", "new", "-s", folder)] == [None, 2]
 
 
+def _dead(folder: Path) -> int:
+    collected = json.loads(_run(["gc", "-s", folder, "--minimum-age", "0s", "-o", "json"]).stdout)
+    return sum(row["dead"] for row in collected)
+
+
+def test_a_sorted_import_leaves_no_stages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tessel.store.file_kinds.BLOCK_BYTES", 1 << 12)
+    (mixed := folder.parent / "mixed.csv").write_text(
+        "a,b\n" + "".join(f"{a * 7919 % 5000},{a}\n" for a in range(5000))
+    )
+    command = ["import", mixed, "-s", folder, "--symbol", "mixed"]
+    before = _dead(folder)
+    with ts.options(live_bytes=1 << 16, workers=1):
+        _run([*command, "--index", "a", "--sort"])
+        assert _dead(folder) == before
+        told = _run([*command, "--append", "--sort"], code=4).stderr
+    assert "[index-unsorted] what task" in told
+    assert "finalize" not in told
+    assert _dead(folder) == before
+    _run(["fsck", "-s", folder])
+    assert ts.open(str(folder)).read("mixed")["a"].to_pylist() == list(range(5000))
+
+
+def test_a_tag_is_told_with_the_version_it_names(folder: Path) -> None:
+    made = json.loads(_run(["tag", "create", "now", "-s", folder, "-o", "json"]).stdout)
+    assert made == _rows("tag", "list", "-s", folder)[0]
+
+
+def test_a_type_of_a_later_column_that_does_not_fit_names_the_line(folder: Path) -> None:
+    """Columns of which no type is given lie before it, so places are those of the header."""
+    (bad := folder.parent / "bad.csv").write_text("when,symbol,price\n2010-01-01,a,x\n")
+    told = _run(
+        ["import", bad, "-s", folder, "--symbol", "b", "--type", "price=float64"], code=4
+    ).stderr
+    assert "line 2, column 'price': 'x' is no double" in told
+
+
 def test_an_import_that_is_refused_changes_nothing(folder: Path, tmp_path: Path) -> None:
     source = tmp_path / "new.csv"
     source.write_text("at,n\n2024-01-02T00:00:00Z,2\n2024-01-01T00:00:00Z,3\n")

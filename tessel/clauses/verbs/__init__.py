@@ -19,7 +19,7 @@ from tessel.clauses.verbs.grouping import GroupingVerbs
 from tessel.clauses.verbs.ordered import OrderedVerbs
 from tessel.clauses.verbs.rows import RowVerbs
 from tessel.errors import NameNotFoundError, UnknownVerbError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, refuses
 
 __all__ = ["Verbs"]
 
@@ -65,6 +65,11 @@ class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
         return sorted({*super().__dir__(), *public})
 
     if not TYPE_CHECKING:  # else no misspelt verb would be found before it runs
+
+        __setitem__ = refuses(
+            "a query is never changed: each verb returns a new one",
+            '.with_columns(twice=ts.col("price") * 2)',
+        )
 
         def __getattr__(self, name: str) -> Any:
             # Reached only for names that are no verbs above: registered clauses are verbs too.

@@ -227,7 +227,10 @@ def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool
         elif isinstance(key, str):
             names.append(key)
         else:
-            raise PlanError(f"{verb} takes columns or expressions, not {key!r}")
+            raise PlanError(
+                f"{verb} takes columns or expressions, not {key!r}",
+                hint='top_k(3, "price"): first how many' if verb == "top_k" else 'such as "price"',
+            )
     if isinstance(descending, bool):
         descending = [descending] * len(names)
     if not isinstance(descending, list | tuple):

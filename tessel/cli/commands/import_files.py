@@ -157,6 +157,8 @@ def _commit(
 ) -> int:
     """Write one file, or all of them (``at`` is None), in one commit; return its rows."""
 
+    from tessel.store.operations.taking import discard_staged
+
     def take(batches: Iterator[Any]) -> int:
         rows = 0
 
@@ -166,20 +168,27 @@ def _commit(
                 rows += batch.num_rows
                 yield batch
 
-        with store.transaction(message) as transaction:
-            if sort and index is not None:
-                # Sorted pieces are merged by time as the commit is written: no more than a piece
-                # is held, whatever the length of the file.
-                staged = [
-                    store.stage(symbol, piece, task_id=str(number), index=index, sort=True)
-                    for number, piece in enumerate(_pieces(counted()))
-                ]
-                mode = "append" if append else "write"
-                transaction.finalize(symbol, staged, mode=mode, sort=True)
-            elif append:
-                transaction.append(symbol, counted())
-            else:
-                transaction.write(symbol, counted(), index=index, sort=sort)
+        staged, is_sure = [], True
+        try:
+            with store.transaction(message) as transaction:
+                if sort and index is not None:
+                    # Sorted pieces are merged by time as the commit is written: no more than a
+                    # piece is held, whatever the length of the file.
+                    for number, piece in enumerate(_pieces(counted())):
+                        task = str(number)
+                        staged.append(
+                            store.stage(symbol, piece, task_id=task, index=index, sort=True)
+                        )
+                    mode = "append" if append else "write"
+                    transaction.finalize(symbol, staged, mode=mode, sort=True)
+                elif append:
+                    transaction.append(symbol, counted())
+                else:
+                    transaction.write(symbol, counted(), index=index, sort=sort)
+                is_sure = False  # of a commit that fails nobody knows whether it lands
+            is_sure = True
+        finally:
+            discard_staged(store, symbol, staged if is_sure else ())
         return rows
 
     taken: int = files.take(take, at)

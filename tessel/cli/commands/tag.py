@@ -33,8 +33,9 @@ def list_tags(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
 @group.command()
 def create(name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE) -> None:
     """Name a version; the name can never mean another one."""
-    made = open_existing(store, read_only=False).create_tag(name, version_of(at))
-    make_output(output).facts({"tag": name, "version": made})
+    opened = open_existing(store, read_only=False)
+    opened.create_tag(name, version_of(at))
+    make_output(output).facts({"tag": name, "version": opened.tags()[name]})
 
 
 @group.command()

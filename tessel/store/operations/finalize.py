@@ -245,9 +245,10 @@ def _check_after(stage: Stage, symbol: str, groups: Sequence[Sequence[StagedRows
     first = min(groups[0], key=lambda each: _times(each)[0])
     if _times(first)[0] < last:
         raise UnsortedIndexError(
-            f"task {first.task!r} begins before the last time of symbol {symbol!r}",
-            hint="update() replaces the rows of a range of times; finalize(…, mode='write') "
-            "replaces the symbol",
+            f"what task {first.task!r} staged begins before the last time of symbol {symbol!r}, "
+            f"{_times(first)[0]} before {last}",
+            hint="rows before the last time cannot be appended: update() replaces the rows of a "
+            "range of times, and mode='write' the symbol",
             index=index,
             task=first.task,
         )

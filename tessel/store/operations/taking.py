@@ -7,16 +7,23 @@ same when it is tried again, and mostly so are the columns they go into.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tessel.errors import CorruptStoreError, InvalidInputError, LeaseExpiredError, NotFoundError
+from tessel.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    LeaseExpiredError,
+    NotFoundError,
+    TesselError,
+)
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Objection
 from tessel.store.history.symbol import SymbolState
-from tessel.store.names import check_symbol_name
+from tessel.store.names import check_symbol_name, segment_name
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.write_ids import WriteId, id_of, logged_id
@@ -127,6 +134,27 @@ def finalized_in(
             symbol=symbol,
         )
     return None
+
+
+def discard_staged(store: Any, symbol: str, staged: Sequence[StagedRows]) -> None:
+    """Delete what was staged and is part of no version: all of it, where no commit took it.
+
+    The version that took it is looked for, and what that refers to stays; versions after it have
+    rows of these stages from there alone. What cannot be deleted is left to ``gc``.
+    """
+    if not staged:
+        return
+
+    def objects(state: SymbolState) -> set[str]:
+        names = set(map(segment_name, state.segments(store.manifest).object.unique().to_pylist()))
+        return names | {extent.reference.object for extent in state.manifests}
+
+    with contextlib.suppress(TesselError):
+        version = finalized_in(store.history.line(store.at(None)), symbol, staged)
+        landed = None if version is None else store.at(version).snapshot.get(symbol)
+        kept = set() if landed is None else objects(landed)
+        for name in set().union(*(objects(each.state) for each in staged)) - kept:
+            store.objects.delete(name)
 
 
 def objection(
