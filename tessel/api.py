@@ -16,6 +16,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
+from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, PlanError, TesselError
 from tessel.errors.arguments import checks_arguments, names_ours, refuses
 from tessel.executors import ExecutorLike, named_executor
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
-    from tessel.display.documents import Document
+    from tessel.display.documents import Document, Part
     from tessel.pipeline.explain import Explanation
     from tessel.pipeline.profile import Profile
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
@@ -146,7 +147,7 @@ def from_spark(frame: DataFrame) -> pa.Table:
 
 
 @checks_arguments
-class Store(WritesResults):
+class Store(WritesResults, InNotebooks):
     """A versioned collection of symbols that can be queried; made by :func:`tessel.open`.
 
     Every write is one commit and gives a new version of the whole store. Reading takes no locks
@@ -159,16 +160,15 @@ class Store(WritesResults):
         at = "" if self.branch == MAIN else f", branch {self.branch!r}"
         return f"<Store {self.uri!r}{at}: version {self.version}, {count} {plural}>"
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Part:
         from tessel.display.documents import Table
-        from tessel.display.html import render_html
 
         names = self.symbols()
         views = [self.view(name) for name in names[:_SHOWN_SYMBOLS]]
         rows = tuple((v.name, v.row_count, len(v.schema.names), v.schema.index) for v in views)
         more = len(names) - len(rows)
         notes = (f"{more:,} more: symbols()",) if more else ()
-        return render_html(Table(repr(self), ("symbol", "rows", "columns", "index"), rows, notes))
+        return Table(repr(self), ("symbol", "rows", "columns", "index"), rows, notes)
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("store")
@@ -381,14 +381,14 @@ class Store(WritesResults):
         query: QueryBuilder | None = None,
         *,
         as_of: AsOf = None,
-        pages: bool = False,
+        pages: bool | None = None,
         analyze: bool = False,
         executor: ExecutorLike = "local",
     ) -> Explanation:
         """Say how a query would be run: stages, barriers, segments kept and dropped, and why.
 
-        With ``pages`` the page tables of the segments that are left are read, to tell the same of
-        their pages; otherwise nothing is read but manifests. With an ``executor`` the plan is the
+        No rows are read. Where at most 64 segments are left, or with ``pages=True``, their page
+        tables are, to tell the same of pages. With an ``executor`` the plan is the
         one that it would get; Spark's tells where each stage runs, in tasks or in the driver.
 
         Examples
@@ -593,9 +593,13 @@ class LazyTable(Verbs):
         return plan_query(catalog, query, slots=slots)
 
     def explain(
-        self, *, pages: bool = False, analyze: bool = False, executor: ExecutorLike = "local"
+        self,
+        *,
+        pages: bool | None = None,
+        analyze: bool = False,
+        executor: ExecutorLike = "local",
     ) -> Explanation:
-        """Say how the query would be run; nothing is read but metadata, of pages if asked for.
+        """Say how the query would be run; no rows are read, and page tables of few segments.
 
         With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
         runs, in tasks or in the driver. With ``analyze`` the query is run, its answer dropped, and

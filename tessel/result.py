@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, MissingDependencyError
 from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.expression.schema import TableSchema
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars
 
+    from tessel.display.documents import Part
     from tessel.pipeline.plan import Plan
     from tessel.pipeline.profile import Profile
     from tessel.plotting import Plot
@@ -64,7 +66,7 @@ class Lineage:
 
 
 @checks_arguments
-class Result:
+class Result(InNotebooks):
     """The answer of a query: an Arrow table with its lineage."""
 
     def __init__(
@@ -93,16 +95,14 @@ class Result:
         return self._table.column(column)
 
     def __repr__(self) -> str:
-        from tessel.display.preview import preview
         from tessel.display.text import render_text
 
-        return render_text(preview(self._table, index=self.index))
+        return render_text(self._document())
 
-    def _repr_html_(self) -> str:
-        from tessel.display.html import render_html
+    def _document(self) -> Part:
         from tessel.display.preview import preview
 
-        return render_html(preview(self._table, index=self.index))
+        return preview(self._table, index=self.index)
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("result")

@@ -34,9 +34,7 @@ class _TellingErrors(TyperGroup):
             raise typer.Exit(exit_code(error)) from error
 
 
-_ARGUMENT = re.compile(
-    r"(\b\w+\((?:…, )?)?\b([a-z_]+)=(True|False|'[^']*'|\"[^\"]*\"|[\w.]+)(\))?"
-)
+_ARGUMENT = re.compile(r"(\b\w+\((?:…, )?)?\b([a-z_]+)=(True|False|'[^']*'|\"[^\"]*\"|[\w.]+)(\))?")
 
 
 def _with_options(text: str, command: Any) -> str:

@@ -1,42 +1,50 @@
-"""What prints as text, and shows as HTML in notebooks."""
+"""What prints as text, and shows as HTML in notebooks; renderers are imported when something is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
-from tessel.display.documents import Document, Part
-from tessel.display.html import render_html
-from tessel.display.plain import render_json
-from tessel.display.text import render_text
 from tessel.errors import NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 
+if TYPE_CHECKING:
+    from tessel.display.documents import Part
+
+
+class InNotebooks:
+    """Something that a notebook shows as a document, whatever its text is."""
+
+    __slots__ = ()
+
+    def _document(self) -> Part:
+        """Return what is shown, as plain parts."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return _rendered("html", self._document())
+
 
 @checks_arguments
-class Shown:
-    """Something that has a document."""
-
-    formats: ClassVar[dict[str, Callable[[Part], str]]] = {
-        "text": render_text,
-        "html": render_html,
-        "json": render_json,
-    }
+class Shown(InNotebooks):
+    """Something that has a document, and is printed as it."""
 
     if TYPE_CHECKING:  # a field, or a property
 
         @property
-        def document(self) -> Document:
+        def document(self) -> Part:
             """What is shown, as plain parts."""
 
+    formats: ClassVar[tuple[str, ...]] = ("text", "html", "json")
+
+    def _document(self) -> Part:
+        return self.document
+
     def __str__(self) -> str:
-        return render_text(self.document)
+        return _rendered("text", self.document)
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_html_(self) -> str:
-        return render_html(self.document)
 
     def render(self, format: str = "text") -> str:  # noqa: A002  # the word users know
         """Return it as ``"text"``, ``"html"`` or ``"json"``.
@@ -48,4 +56,9 @@ class Shown:
         """
         if format not in self.formats:
             raise NameNotFoundError.for_name("format", format, sorted(self.formats))
-        return self.formats[format](self.document)
+        return _rendered(format, self.document)
+
+
+def _rendered(form: str, document: Part) -> str:
+    rendered: str = getattr(import_module("tessel.display"), f"render_{form}")(document)
+    return rendered

@@ -73,6 +73,8 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return kept[::-1]
 
 
+_ASKED_SEGMENTS = 64
+"""Of more segments, page tables are read where that is asked for: each takes a request."""
 _SHOWN_UNITS = 6
 _SHOWN_COLUMNS = 8
 _SHOWN_CHARACTERS = 120
@@ -102,7 +104,7 @@ def explain_plan(
     plan: Plan,
     clauses: Sequence[Clause] = (),
     *,
-    pages: bool = False,
+    pages: bool | None = None,
     profile: Profile | None = None,
     more: Sequence[Table] = (),
 ) -> Explanation:
@@ -116,7 +118,7 @@ def explain_plan(
         The query as written, shown above what became of it.
     pages
         Whether the page tables of the segments that are left are read, to tell which of their
-        pages the first filters and date ranges drop.
+        pages the first filters and date ranges drop; by default where few segments are left.
     profile
         Of its run, where it has run.
     more
@@ -129,7 +131,7 @@ def explain_plan(
     return Explanation(plan, Document("query", tuple(parts)), profile)
 
 
-def _tables(plan: Plan, prefix: str, pages: bool, ran: bool) -> Iterator[Table]:
+def _tables(plan: Plan, prefix: str, pages: bool | None, ran: bool) -> Iterator[Table]:
     if plan.question is not None:
         purpose = f", {plan.question.purpose}" if plan.question.purpose else ""
         yield from _tables(plan.question.plan, f"{prefix}asked first{purpose}: ", pages, ran)
@@ -138,8 +140,9 @@ def _tables(plan: Plan, prefix: str, pages: bool, ran: bool) -> Iterator[Table]:
         yield changed
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
-            found = pages_table(part, plan.stages[0].clauses, prefix) if pages else None
-            read = () if ran else ("no page was read" if pages else "nothing was read",)
+            asked = len(part.index) <= _ASKED_SEGMENTS if pages is None else pages
+            found = pages_table(part, plan.stages[0].clauses, prefix) if asked else None
+            read = () if ran else ("nothing was read" if found is None else "no page was read",)
             yield _source(part, prefix, read, None if found is None else found[1])
             if found is not None:
                 yield found[0]

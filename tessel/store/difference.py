@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tessel.display.shown import InNotebooks
 from tessel.ecs.components import RowRange, SegmentKey
 from tessel.lazy import dataclass
 from tessel.store.history.snapshot import changed_symbols
@@ -16,6 +17,9 @@ from tessel.store.view import ManifestSource, SymbolView
 _FACTS = (
     *("change", "rows_before", "rows_after", "segments_removed", "segments_added", "columns"),
 )
+
+if TYPE_CHECKING:
+    from tessel.display.documents import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class SymbolDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(InNotebooks):
     """What differs between two versions of a store.
 
     Attributes
@@ -135,13 +139,12 @@ class Difference:
             {"symbol": name, **dict.fromkeys(_FACTS, None), **found[name]} for name in sorted(found)
         ]
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Part:
         from tessel.display.documents import Table
-        from tessel.display.html import render_html
 
         title = f"version {self.before} → {self.after}"
         rows = tuple(tuple(row.values()) for row in self.rows)
-        return render_html(Table(title, ("symbol", *_FACTS), rows))
+        return Table(title, ("symbol", *_FACTS), rows)
 
 
 def difference(store: ManifestSource, before: Commit, after: Commit) -> Difference:

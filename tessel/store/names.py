@@ -109,7 +109,8 @@ def check_symbol_name(name: object) -> str:
     """
     if not isinstance(name, str):
         raise SymbolNameError(
-            f"the name of a symbol is text, not {shown(name) if isinstance(name, int) else type(name).__name__}",
+            "the name of a symbol is text, not "
+            + (shown(name) if isinstance(name, int) else type(name).__name__),
             hint='the name comes first: write("trades", table), read("trades")',
         )
     try:

@@ -182,12 +182,12 @@ def _refuse_dtypes(frame: Any) -> None:
 def _refuse_mixed_zones(frame: Any, table: pa.Table, names: list[str]) -> None:
     """Refuse times of which some have a time zone: Arrow would take the others as UTC."""
     for at, name in enumerate(names):
-        if pat.is_timestamp(table.schema.types[at]) and frame.dtypes.iloc[at] == object:
+        if pat.is_timestamp(table.schema.types[at]) and str(frame.dtypes.iloc[at]) == "object":
             values = frame.iloc[:, at].dropna()
             if len({value.tzinfo is None for value in values}) > 1:
                 raise InvalidInputError(
                     f"column {name!r} has times with a time zone and times without",
-                    hint=f'give all of them one: pandas.to_datetime(frame[{name!r}], utc=True)',
+                    hint=f"give all of them one: pandas.to_datetime(frame[{name!r}], utc=True)",
                     column=name,
                 )
 

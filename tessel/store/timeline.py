@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, ReadOnlyStoreError, SymbolNotFoundError, shown
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import moment_of, whole_number
@@ -25,6 +26,9 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import check_ref_name, check_symbol_name
 from tessel.store.objects.base import ObjectStore, freeing
+
+if TYPE_CHECKING:
+    from tessel.display.documents import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +94,16 @@ AsOf = int | str | datetime | None
 open; None for the newest version of that branch."""
 
 
-class VersionLog(list[Version]):
+class VersionLog(list[Version], InNotebooks):
     """Versions, which a notebook shows as a table."""
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Part:
         from tessel.display.documents import Table
-        from tessel.display.html import render_html
 
         columns = ("number", "timestamp", "symbol", "change", "rows", "message")
         moment = "{0.timestamp:%Y-%m-%d %H:%M:%S}Z".format
         rows = tuple((e.number, moment(e), e.symbol, e.change, e.rows, e.message) for e in self)
-        return render_html(Table("", columns, rows))
+        return Table("", columns, rows)
 
 
 @checks_arguments

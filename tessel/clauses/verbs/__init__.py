@@ -18,6 +18,7 @@ from tessel.clauses.verbs.combining import CombiningVerbs
 from tessel.clauses.verbs.grouping import GroupingVerbs
 from tessel.clauses.verbs.ordered import OrderedVerbs
 from tessel.clauses.verbs.rows import RowVerbs
+from tessel.display.shown import InNotebooks
 from tessel.errors import NameNotFoundError, UnknownVerbError
 from tessel.errors.arguments import checks_arguments, refuses
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
+class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs, InNotebooks):
     """The verbs of a query, shared by :class:`QueryBuilder` and lazy tables.
 
     A subclass says what a new query with one more clause is (``then``).
@@ -48,11 +49,6 @@ class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
     def __repr__(self) -> str:
         return self._title + "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
 
-    def _repr_html_(self) -> str:
-        from tessel.display.html import render_html
-
-        return render_html(self._document())
-
     def _document(self) -> Document:
         """Return what a notebook shows: the clauses."""
         from tessel.display.documents import Document, Tree
@@ -65,7 +61,6 @@ class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs):
         return sorted({*super().__dir__(), *public})
 
     if not TYPE_CHECKING:  # else no misspelt verb would be found before it runs
-
         __setitem__ = refuses(
             "a query is never changed: each verb returns a new one",
             '.with_columns(twice=ts.col("price") * 2)',

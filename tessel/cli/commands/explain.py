@@ -16,8 +16,13 @@ from tessel.errors import InvalidInputError
 def explain(
     question: Question,
     pages: Annotated[
-        bool, typer.Option(help="Read page tables too, and tell which pages are dropped.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--pages/--no-pages",
+            help="Read page tables too, and tell which pages are dropped.",
+            show_default="where few segments are left",
+        ),
+    ] = None,
     analyze: Annotated[
         bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
     ] = False,

@@ -156,7 +156,6 @@ def _commit(
     append: bool,
 ) -> int:
     """Write one file, or all of them (``at`` is None), in one commit; return its rows."""
-
     from tessel.store.operations.taking import discard_staged
 
     def take(batches: Iterator[Any]) -> int:
