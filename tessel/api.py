@@ -19,7 +19,6 @@ from tessel.clauses.verbs import Verbs
 from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, PlanError, TesselError
 from tessel.errors.arguments import checks_arguments, names_ours, refuses
-from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
 from tessel.lazy import dataclass
@@ -34,7 +33,7 @@ from tessel.store.pinned import PinnedViews
 from tessel.store.timeline import AsOf
 from tessel.store.view import SymbolView
 from tessel.telemetry import Recording
-from tessel.written import WritesResults
+from tessel.written import ExecutorLike, WritesResults, named_executor
 
 if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.verbs import Verbs
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.errors.arguments import checks_arguments
-from tessel.executors import ExecutorLike, named_executor
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.executor import Executor, LocalExecutor
 from tessel.pipeline.plan import Plan
 from tessel.progress import operation
 from tessel.store.repository import Repository
@@ -23,7 +23,36 @@ if TYPE_CHECKING:
     from tessel.store.operations.finalize import Mode
     from tessel.store.operations.incoming import Evolve
 
-__all__ = ["WritesResults"]
+__all__ = ["ExecutorLike", "WritesResults", "named_executor"]
+
+ExecutorLike = str | Executor
+
+_EXECUTORS = ("local", "spark")
+
+
+def named_executor(executor: ExecutorLike) -> Executor:
+    """Return an executor that was asked for by name, or given.
+
+    Raises
+    ------
+    NameNotFoundError
+        For a name that no executor has.
+    InvalidInputError
+        For what is no executor.
+    """
+    if not isinstance(executor, str):
+        if not callable(getattr(executor, "run", None)):
+            raise InvalidInputError(
+                f"{executor!r} is no executor", hint='give "local", "spark", or a SparkExecutor'
+            )
+        return executor
+    if executor == "local":
+        return LocalExecutor()
+    if executor == "spark":
+        from tessel.spark_exec import SparkExecutor
+
+        return SparkExecutor()
+    raise NameNotFoundError.for_name("executor", executor, _EXECUTORS)
 
 
 @checks_arguments

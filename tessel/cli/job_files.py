@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tessel.cli.arguments import EngineName, executor_of, open_existing, version_of
-from tessel.cli.documents import is_document, read_document
-from tessel.cli.query_options import query_of
+from tessel.cli.query_options import is_document, query_of, read_document
 from tessel.errors import InvalidInputError, NameNotFoundError, PlanFormatError, TesselError
 from tessel.lazy import dataclass
 

@@ -58,3 +58,8 @@ def shortened(text: str, width: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + ELLIPSIS
+
+
+def axis_text(value: float) -> str:
+    """Return a place on an axis, of five digits or as a whole number."""
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:,.5g}"

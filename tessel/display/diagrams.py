@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tessel.display.cells import cell_text
-from tessel.display.documents import Document, Graph, Node, Part, Section, Tree
-from tessel.display.layout import graph_of_tree
+from tessel.display.documents import Document, Graph, Node, Part, Section, Tree, graph_of_tree
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 

@@ -7,11 +7,40 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from tessel.display.cells import cell_text, facts_text, is_numeric, shortened, text_width
-from tessel.display.documents import Document, Graph, Lanes, Node, Part, Section, Table, Tree
-from tessel.display.lanes import LANES_STYLE, hover_text, lanes_html
-from tessel.display.layout import layers
+from tessel.display.cells import axis_text, cell_text, facts_text, is_numeric, shortened, text_width
+from tessel.display.documents import (
+    Document,
+    Graph,
+    Lane,
+    Lanes,
+    Node,
+    Part,
+    Section,
+    Span,
+    Table,
+    Tree,
+    layers,
+)
 from tessel.errors import UnsupportedTypeError
+
+_COLOURS = {
+    "read": "#4c8bf5",
+    "fetch": "#f29900",
+    "clause": "#34a853",
+    "write": "#a142f4",
+    "spill": "#d93025",
+    "spark": "#12a4af",
+    "pruned": "#8884",
+}
+_LANES_STYLE = (
+    ".tessel .lane{display:grid;grid-template-columns:11em 1fr;align-items:center;gap:.6em}"
+    ".tessel .lane svg{width:100%;max-width:none;background:#8881;border-radius:2px}"
+    ".tessel .lane span{overflow:hidden;text-overflow:ellipsis;white-space:nowrap;"
+    "text-align:right}"
+    ".tessel .axis{display:flex;justify-content:space-between;opacity:.7;"
+    "font-variant-numeric:tabular-nums}"
+    ".tessel .key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}"
+) + "".join(f".tessel .{kind}{{fill:{c};background:{c}}}" for kind, c in _COLOURS.items())
 
 _STYLE = (
     ".tessel{font:13px/1.45 system-ui,sans-serif}"
@@ -25,7 +54,7 @@ _STYLE = (
     ".tessel caption{text-align:left;font-weight:600}"
     ".tessel .note,.tessel .facts{opacity:.75;margin:.1em 0}"
     ".tessel ul{margin:.1em 0;padding-left:1.4em}"
-    ".tessel svg{max-width:100%;height:auto;color:inherit}" + LANES_STYLE
+    ".tessel svg{max-width:100%;height:auto;color:inherit}" + _LANES_STYLE
 )
 _CHARACTER_WIDTH, _LINE_HEIGHT, _PADDING, _GAP_ACROSS, _GAP_DOWN = 7, 16, 10, 50, 18
 _LONGEST_LABEL = 48
@@ -117,7 +146,7 @@ def _(part: Graph, level: int) -> Iterator[str]:
 
 @_parts.register
 def _(part: Lanes, level: int) -> Iterator[str]:
-    yield from lanes_html(part)
+    yield from _lanes(part)
 
 
 def _told(node: Node) -> list[str]:
@@ -151,7 +180,7 @@ def _drawing(graph: Graph) -> Iterator[str]:
         yield from _arrow(places[edge.source], places[edge.target], edge.label)
     for node in graph.nodes:
         of = re.split(r"[^\w.]", node.label, maxsplit=1)[0]
-        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{hover_text(_told(node))}</title>'
+        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{_hover(_told(node))}</title>'
         yield from _box(places[node.name], _box_lines(node))
         yield "</g>"
     yield "</svg>"
@@ -181,3 +210,63 @@ def _arrow(
             f'<text x="{(x1 + x2) // 2}" y="{(y1 + y2) // 2 - 4}" text-anchor="middle" '
             f'fill="currentColor" stroke="none">{escape(cell_text(label))}</text>'
         )
+
+
+# --- lanes: a strip for each, spans within spans below them -------------------------------------
+
+_LANES_WIDTH, _LANE_HEIGHT, _LEAST_WIDTH = 1_000, 14, 0.7
+_TICKS = 5
+
+
+def _lanes(part: Lanes) -> Iterator[str]:
+    """Give the pieces of a block that draws lanes; a script may stretch it by its ``data``."""
+    yield f'<div class="lanes" data-stop="{part.stop!r}" data-unit="{escape(part.unit)}">'
+    if part.title:
+        yield f"<b>{escape(cell_text(part.title))}</b>"
+    for lane in part.lanes:
+        label = escape(cell_text(lane.label))
+        yield f'<div class="lane"><span title="{label}">{label}</span>'
+        yield from _strip(lane, part.stop)
+        yield "</div>"
+    ticks = (part.stop * at / (_TICKS - 1) for at in range(_TICKS))
+    shown = "".join(f"<span>{axis_text(tick)} {escape(part.unit)}</span>" for tick in ticks)
+    yield f'<div class="lane"><span></span><div class="axis">{shown}</div></div>'
+    kinds = dict.fromkeys(span.kind for lane in part.lanes for span in lane.spans if span.kind)
+    yield f'<p class="key">{"".join(f"<i class={k!r}></i>{escape(k)}" for k in kinds)}</p>'
+    yield "</div>"
+    for note in part.notes:
+        yield f'<p class="note">{escape(note)}</p>'
+
+
+def _strip(lane: Lane, stop: float) -> Iterator[str]:
+    open_until: list[float] = []  # of the spans around the next one
+    rects: list[str] = []
+    depth = 1
+    for span in sorted(lane.spans, key=lambda each: (each.start, -each.stop)):
+        while open_until and open_until[-1] <= span.start:
+            open_until.pop()
+        rects.append(_rect(span, stop, len(open_until)))
+        open_until.append(span.stop)
+        depth = max(depth, len(open_until))
+    height = depth * _LANE_HEIGHT
+    yield (
+        f'<svg viewBox="0 0 {_LANES_WIDTH} {height}" height="{height}" preserveAspectRatio="none" '
+        f'role="img" fill="#888">{"".join(rects)}</svg>'
+    )
+
+
+def _rect(span: Span, stop: float, depth: int) -> str:
+    left = span.start / stop * _LANES_WIDTH if stop else 0.0
+    width = max(_LEAST_WIDTH, (span.stop - span.start) / stop * _LANES_WIDTH if stop else 0.0)
+    return (
+        f'<rect class="span {escape(span.kind)}" data-of="{escape(cell_text(span.label))}" '
+        f'tabindex="0" x="{left:.2f}" y="{depth * _LANE_HEIGHT + 1}" width="{width:.2f}" '
+        f'height="{_LANE_HEIGHT - 2}">'
+        f"<title>{_hover([span.label, *(f'{n}: {cell_text(v)}' for n, v in span.facts)])}"
+        "</title></rect>"
+    )
+
+
+def _hover(lines: list[str]) -> str:
+    """Return what is shown of an element under the pointer."""
+    return escape("\n".join(map(cell_text, lines)))

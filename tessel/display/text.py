@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tessel.display.cells import (
     ELLIPSIS,
+    axis_text,
     cell_text,
     facts_text,
     is_numeric,
@@ -14,7 +15,6 @@ from tessel.display.cells import (
     text_width,
 )
 from tessel.display.documents import Document, Graph, Lanes, Part, Section, Table, Tree
-from tessel.display.lanes import axis_text
 from tessel.errors import UnsupportedTypeError
 
 _DEFAULT_WIDTH = 120

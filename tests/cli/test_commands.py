@@ -192,6 +192,11 @@ def test_a_sorted_import_leaves_no_stages(folder: Path, monkeypatch: pytest.Monk
     assert ts.open(str(folder)).read("mixed")["a"].to_pylist() == list(range(5000))
 
 
+def test_numbers_of_rows_are_not_negative(folder: Path) -> None:
+    for command in (["query", "trades", "--limit"], ["show", "trades", "--head"]):
+        assert "greater than or equal to 0" in _run([*command, "-1", "-s", folder], code=2).stderr
+
+
 def test_a_tag_is_told_with_the_version_it_names(folder: Path) -> None:
     made = json.loads(_run(["tag", "create", "now", "-s", folder, "-o", "json"]).stdout)
     assert made == _rows("tag", "list", "-s", folder)[0]

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tessel as ts
-from tessel.cli.ages import read_age, read_older_than
 from tessel.cli.app import app
+from tessel.cli.arguments import read_age, read_older_than
 from tessel.errors import InvalidInputError
 
 

@@ -101,7 +101,7 @@ def test_options_come_behind_a_plan(folder: Path, tmp_path: Path) -> None:
         (["--where", "price > 1 & qty > 2"], "write 'and' for it"),
         (["--sort", "pric"], "did you mean 'price'?"),
         (["--by", "symbl", "--agg", "sum"], "did you mean 'symbol'?"),
-        (["--limit", "-1", "--columns", "nothing"], "no column 'nothing'"),
+        (["--limit", "1", "--columns", "nothing"], "no column 'nothing'"),
     ],
 )
 def test_misuse_is_told(folder: Path, arguments: list[str], said: str) -> None:

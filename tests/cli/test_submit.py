@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import tessel as ts
 from tessel.cli.app import app
-from tessel.cli.documents import read_document
+from tessel.cli.query_options import read_document
 from tessel.compare import Difference
 from tessel.errors import SparkError
 from tests.spark_exec.scripts import run_script

@@ -29,7 +29,7 @@ from tessel.display import (
     render_text,
 )
 from tessel.display.cells import shortened, text_width
-from tessel.display.layout import layers
+from tessel.display.documents import layers
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 
 TABLE = Table(

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import typer
 
-from tessel.cli.commands import branch, spark, tag
-from tessel.cli.commands.check import check
+from tessel.cli.commands import spark
 from tessel.cli.commands.demo import demo
-from tessel.cli.commands.diff import diff
-from tessel.cli.commands.explain import explain
+from tessel.cli.commands.history import (
+    branches,
+    diff,
+    log,
+    ls,
+    revert,
+    show,
+    tags,
+    version,
+    versions,
+)
 from tessel.cli.commands.import_files import import_files
-from tessel.cli.commands.plot import plot
-from tessel.cli.commands.query import query
-from tessel.cli.commands.revert import revert
+from tessel.cli.commands.queries import check, explain, plot, query
 from tessel.cli.commands.submit import submit
 from tessel.cli.commands.upkeep import compact, expire, fsck, gc
-from tessel.cli.commands.versions import log, ls, show, version, versions
 
 __all__ = ["register_all"]
 
@@ -30,7 +35,7 @@ def register_all(app: typer.Typer) -> None:
     app.command("import")(import_files)
     for looking in (ls, show, versions, log, query, plot, explain, submit, check, diff, revert):
         app.command()(looking)
-    for group in (branch.group, tag.group):
+    for group in (branches, tags):
         app.add_typer(group)
     for upkeep in (fsck, compact, expire, gc):
         app.command()(upkeep)

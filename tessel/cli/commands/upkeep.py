@@ -7,8 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from tessel.cli.ages import read_age, read_older_than
-from tessel.cli.arguments import Form, StoreUri, Symbol, open_existing
+from tessel.cli.arguments import (
+    Form,
+    StoreUri,
+    Symbol,
+    open_existing,
+    read_age,
+    read_older_than,
+)
 from tessel.cli.exit_codes import STORE_DAMAGED
 from tessel.cli.output import OutputFormat, make_output
 

