@@ -184,7 +184,7 @@ COLUMNS = ["time_hour", "carrier", "dep_delay"]
         (
             StoreNotFoundError.at("data/x"),
             "[store-not-found] no store at 'data/x'\n"
-            "  open it with create=True to make one, or check the path",
+            "  check the path; open(…, create=True) makes one, as does `tessel import`",
         ),
         (
             IndexColumnError.absent("time", COLUMNS),

@@ -374,7 +374,7 @@ def missing_attribute(owner: object, name: str, *kinds: str) -> Any:
     found = foreign_name(name, kinds)
     if found is not None:
         raise UnknownVerbError.foreign(name, found.our_name, found.ours, found.remark)
-    if kinds[0] == "result" and name in owner.column_names:
+    if name in getattr(owner, "column_names", ()):
         raise UnknownVerbError(f"a column of a result is no attribute: {name}", hint=f"[{name!r}]")
     existing = [each for each in dir(owner) if not each.startswith("_")]
     raise UnknownVerbError.for_name(name, existing, _WORDS.get(kinds[0], "an expression"))

@@ -195,11 +195,13 @@ class CsvFile(File):
         """Return the number of the line of the first row that is wanted, behind the header."""
         with self._lines() as rows:
             next(rows, None)
-            return next((rows.line_num for row in rows if wanted(row)), rows.line_num)
+            found: int = next((rows.line_num for row in rows if wanted(row)), rows.line_num)
+            return found
 
     def _header(self) -> list[str]:
         with self._lines() as rows:
-            return next(rows, [])
+            header: list[str] = next(rows, [])
+            return header
 
     @contextlib.contextmanager
     def _lines(self) -> Iterator[Any]:

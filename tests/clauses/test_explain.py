@@ -76,11 +76,17 @@ def test_what_statistics_tell(store: Store) -> None:
     assert _text(store.explain("x", query)) == _golden("statistics")
 
 
-def test_pages_are_told_only_if_asked_for(store: Store) -> None:
+def test_pages_are_told_of_few_segments_or_if_asked_for(store: Store) -> None:
     query = Q.filter("a > 5")
-    assert "pages of" not in str(store.explain("x", query))
-    assert "│ filter │ 4 → 4 │ 262,144 → 262,144 │     │" in str(
-        store.explain("x", query, pages=True)
+    assert "pages of" not in str(store.explain("x", query, pages=False))
+    told = "│ filter │ 4 → 4 │ 262,144 → 262,144 │     │"
+    assert told in str(store.explain("x", query))
+    assert told in str(store.explain("x", query, pages=True))
+    with options(segment_rows=2):
+        store.write("many", {"a": list(range(130))})
+    assert "pages of" not in str(store.explain("many", query))
+    assert "page tables of 63 segments were read" in str(
+        store.explain("many", Q.filter("a < 126 and a % 2 == 0"))
     )
     assert "pages of" not in str(store.explain("x", Q.head(5), pages=True))
     assert "pages of" not in str(store.explain("x", Q.filter("a < 0"), pages=True))

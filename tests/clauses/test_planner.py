@@ -324,7 +324,10 @@ nothing was read
 
 def _text(store: Store, query: QueryBuilder) -> str:
     # Names of segments are drawn; how many bytes they take is the business of the encodings.
-    text = re.sub(r"about [\d,]+ bytes", "about N bytes", str(store.explain("x", query))) + "\n"
+    text = (
+        re.sub(r"about [\d,]+ bytes", "about N bytes", str(store.explain("x", query, pages=False)))
+        + "\n"
+    )
     return re.sub(r"[0-9a-f]{8} @[\d,]+(?= *│)", lambda held: "segment".ljust(len(held[0])), text)
 
 
