@@ -354,7 +354,7 @@ def foreign_name(name: str, kinds: tuple[str, ...]) -> ForeignName | None:
     return next((row for row in found if row is not None), None)
 
 
-def missing_attribute(owner: object, name: str, *kinds: str) -> Any:
+def missing_attribute(owner: Any, name: str, *kinds: str) -> Any:
     """Raise the error for an attribute that is not there; called from ``__getattr__``.
 
     Parameters
@@ -374,7 +374,7 @@ def missing_attribute(owner: object, name: str, *kinds: str) -> Any:
     found = foreign_name(name, kinds)
     if found is not None:
         raise UnknownVerbError.foreign(name, found.our_name, found.ours, found.remark)
-    if name in getattr(owner, "column_names", ()):
+    if kinds[0] == "result" and name in owner.column_names:
         raise UnknownVerbError(f"a column of a result is no attribute: {name}", hint=f"[{name!r}]")
     existing = [each for each in dir(owner) if not each.startswith("_")]
     raise UnknownVerbError.for_name(name, existing, _WORDS.get(kinds[0], "an expression"))
