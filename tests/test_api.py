@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime as dt
 import itertools
@@ -477,6 +478,14 @@ def test_a_concat_of_lazy_tables_of_one_store(store: ts.Store) -> None:
 
 
 # --- other processes --------------------------------------------------------------------------
+
+
+def test_copies_of_a_store_in_memory_are_handles_on_it() -> None:
+    memory = ts.open("memory://")
+    memory.write("a", {"n": [1, 2]})
+    lazy = copy.deepcopy(memory.scan("a"))
+    copy.copy(memory).append("a", {"n": [3]})
+    assert lazy.count() == copy.deepcopy(memory).scan("a").count() == 3
 
 
 def test_a_store_and_a_lazy_table_are_pickled_by_where_they_are(store: ts.Store) -> None:

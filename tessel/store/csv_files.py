@@ -150,8 +150,7 @@ class CsvFile(File):
     def _other_encoding(self, name: str) -> InvalidInputError:
         return InvalidInputError(
             f"column {name!r} of {str(self.path)!r} is no text in {self.options.encoding}",
-            hint="name its encoding: tessel import --encoding latin-1, or "
-            'pandas.read_csv(path, encoding="latin-1")',
+            hint="name its encoding: tessel import --encoding latin-1; pandas and Polars take one",
             path=str(self.path),
             column=name,
         )

@@ -222,7 +222,9 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
     try:
         if isinstance(values, list | tuple):
             return array_of(values)
-        return values if isinstance(values, pa.ChunkedArray) else pa.array(values)
+        if isinstance(values, str | bytes):
+            raise TypeError(f"{values!r:.40} is one value")
+        return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, TesselError):
             raise

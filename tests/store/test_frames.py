@@ -53,11 +53,19 @@ KINDS: dict[str, Any] = {
         {"a": pd.array([1, 2, None], dtype="Int64"), "b": ["x", None, "z"]}
     ),
     "dictionary": lambda: TABLE.to_pydict(),
+    "rows": lambda: TABLE.to_pylist(),
+    "generator of rows": lambda: iter(TABLE.to_pylist()),
     "list of batches": lambda: TABLE.to_batches(max_chunksize=1),
     "generator": lambda: (TABLE.slice(i, 1) for i in range(3)),
     "parts in another order": lambda: [TABLE.slice(0, 1), TABLE.slice(1).select(["b", "a"])],
     "parts of several kinds": lambda: [TABLE.slice(0, 2), pl.from_arrow(TABLE.slice(2))],
 }
+
+
+def test_a_structured_array_of_numpy_is_a_table() -> None:
+    table, _ = _written(np.array([(1, 2.5), (2, 3.5)], [("a", "i4"), ("b", "f8")]))
+    assert table.to_pydict() == {"a": [1, 2], "b": [2.5, 3.5]}
+    assert table.schema.types == [pa.int32(), pa.float64()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
