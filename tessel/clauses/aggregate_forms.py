@@ -83,7 +83,8 @@ def read_outputs(
     """
     found: list[_Output] = []
     if isinstance(by_column, list | tuple) and by_column:
-        by_column, more = by_column[0], (*by_column[1:], *more)
+        first, *others = by_column
+        by_column, more = first, (*others, *more)
     if isinstance(by_column, Expression | ComputedColumn) or more:
         unnamed = (by_column, *more)
         by_output = {**dict(map(_with_name, unnamed)), **by_output}

@@ -7,7 +7,8 @@ only one that prints. Whatever is heavy is imported by the command that needs it
 - ``app``: the application and how errors become exit codes (``exit_codes``)
 - ``commands/``: one file for the commands of one purpose
 - ``output``: what prints, as a table, JSON, CSV or Arrow
-- ``files``, ``flights``: readers of what is imported
+- ``arguments``, ``query_options``, ``job_files``: what commands are given
+- ``flights``: the data of the demo
 - ``demo``: the main job on real data, and how it is told
 """
 
