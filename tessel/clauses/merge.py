@@ -20,10 +20,10 @@ from tessel.clauses.combining import (
     SubQuery,
     common_schema,
 )
-from tessel.clauses.joining.strategy import bucket_count
+from tessel.clauses.joining.steps import bucket_count
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import workspace_of
-from tessel.clauses.units.streams import unit_of_table, units_of_tables
+from tessel.clauses.units.reduced import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema

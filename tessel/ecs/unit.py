@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array, concat_tables, fill_null
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
-from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.ecs.piece import (
+    ColRange,
     Piece,
+    RowRange,
+    TimeRange,
     joined_components,
     of_kind,
     only_of_kind,

@@ -21,7 +21,7 @@ __getattr__ = names_from(
         "manifest.bindings": "Bindings Bound Computed Conjunct",
         "manifest.selected_rows": "SelectedRows",
         "manifest.index": "Drop SegmentIndex",
-        "manifest.opened_batch": "OpenedBatch",
+        "manifest.lazy_columns": "OpenedBatch",
         "manifest.piece": "PieceSource SegmentSource",
         "manifest.slice_statistics": "SliceStatistics",
         "manifest.selected_range": "SelectedPage",

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tessel.ecs.components import RowRange, SegmentKey
+from tessel.ecs.piece import RowRange, SegmentKey
 from tessel.lazy import dataclass
 from tessel.store.history.snapshot import changed_symbols
 from tessel.store.history.symbol import ManifestEntry, SymbolState

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from tessel.cancelling import thread_pool
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.lazy import dataclass
 from tessel.options import current
