@@ -40,6 +40,10 @@ class ColRange:
     start: int
     end: int
 
+    def overlaps(self, other: ColRange) -> bool:
+        """Return whether both have a column, or are the same."""
+        return self == other or (self.start < other.end and other.start < self.end)
+
 
 class SegmentKey(NamedTuple):
     """Where the bytes of a segment lie; a key of dictionaries, which tuples are fast as.
