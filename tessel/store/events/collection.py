@@ -12,14 +12,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Literal
 
 import numpy as np
 
 from tessel.lazy import dataclass
+from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.index import Draft, Place, ShapeLog, View
 from tessel.store.events.queries import cleared_timeless
 from tessel.store.events.row import MARKS
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a subscriber is told.
+
+    Attributes
+    ----------
+    kind
+        ``"added"``, ``"collected"`` or ``"dropped"``.
+    events
+        How many.
+    batches
+        Those that were added.
+    horizons
+        Of a collection: from when on every state is what it was.
+    """
+
+    kind: Literal["added", "collected", "dropped"]
+    events: int
+    batches: tuple[EventBatch, ...] = ()
+    horizons: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
