@@ -22,7 +22,6 @@ from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.objects.base import ObjectStore
 from tessel.store.operations import columns, rows, symbols
-from tessel.store.operations.compact import compact as compact_symbol
 from tessel.store.operations.finalize import Mode, finalize
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
@@ -139,7 +138,7 @@ class Transaction:
     drop_column = _verb(columns.drop_column)
     rename_columns = _verb(columns.rename_columns)
     widen = _verb(columns.widen)
-    compact = _verb(compact_symbol)
+    compact = _verb(symbols.compact)
 
     def finalize(
         self,

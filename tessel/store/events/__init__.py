@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 from tessel.lazy import names_from
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.cell import Cell
 from tessel.store.events.collection import Change, Collected
 from tessel.store.events.converters import Converter, converter_names, register_converter
 from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
+from tessel.store.events.extension_types import Reference
 from tessel.store.events.live_store import LiveStore
 from tessel.store.events.queries import Found, join_instances
 from tessel.store.events.recorder import Recorder, Sink
-from tessel.store.events.reference import Reference
 from tessel.store.events.reference_reader import ReferenceReader
-from tessel.store.events.row import Row
+from tessel.store.events.row import Cell, Row
 from tessel.store.events.sinks.file_sink import FileSink
 from tessel.store.events.sinks.socket_sink import SocketSink
 from tessel.store.events.table import Table

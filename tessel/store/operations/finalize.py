@@ -31,13 +31,13 @@ from tessel.options import current
 from tessel.store.history.changes import Edit
 from tessel.store.history.history import History
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
+from tessel.store.index_column import Run, merge_ordered
 from tessel.store.manifest.table import SegmentTable
-from tessel.store.merging import Run, merge_ordered
 from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
-from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.staged_columns import (
+from tessel.store.operations.staged import (
+    StagedRows,
     appended_state,
     common_schema,
     same_ids,
