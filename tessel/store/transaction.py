@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
@@ -21,13 +21,8 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.objects.base import ObjectStore
-from tessel.store.operations import columns, rows, symbols
-from tessel.store.operations.finalize import Mode, finalize
+from tessel.store.operations import columns, finalize, rows, symbols, upsert
 from tessel.store.operations.stage import Stage
-from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.taking import Merged
-from tessel.store.operations.upsert import upsert as upsert_rows
-from tessel.store.operations.write_ids import WriteId
 
 Isolation = Literal["snapshot", "serializable"]
 """``"snapshot"``: what was read may have changed; ``"serializable"``: then the commit conflicts."""
@@ -84,9 +79,9 @@ class Transaction:
         self._history = history
         self._base = base
         self._message = message
-        self._metadata = dict(metadata or {})
         self._serializable = isolation == "serializable"
-        self._stage = Stage(objects, base, manifest, configuration)
+        self._stage = Stage(objects, base, manifest, configuration, history)
+        self._stage.metadata.update(metadata or {})
         self._landed: int | None = None
         self._abandoned = False
 
@@ -129,7 +124,7 @@ class Transaction:
     append = _verb(rows.append)
     update = _verb(rows.update)
     delete_rows = _verb(rows.delete_rows)
-    upsert = _verb(upsert_rows)
+    upsert = _verb(upsert.upsert)
     write = _verb(symbols.write)
     delete = _verb(symbols.delete)
     rename_symbol = _verb(symbols.rename_symbol)
@@ -139,40 +134,7 @@ class Transaction:
     rename_columns = _verb(columns.rename_columns)
     widen = _verb(columns.widen)
     compact = _verb(symbols.compact)
-
-    def finalize(
-        self,
-        symbol: str,
-        staged: Sequence[StagedRows],
-        *,
-        mode: Mode = "write",
-        sort: bool = False,
-        keys: Sequence[str] | None = None,
-        create: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-        write_id: WriteId | None = None,
-        merged: Merged | None = None,
-    ) -> None:
-        """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.
-
-        It conflicts with a commit that takes some of them meanwhile. ``merged`` is what an earlier
-        try has merged, and takes what this one does.
-        """
-        said = finalize(
-            self._open(),
-            self._history,
-            symbol,
-            staged,
-            mode=mode,
-            sort=sort,
-            keys=keys,
-            create=create,
-            metadata=metadata,
-            write_id=write_id,
-            merged=merged,
-        )
-        for key, value in said.items():
-            self._metadata[key] = {**self._metadata.get(key, {}), **value}
+    finalize = _verb(finalize.finalize)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -189,7 +151,7 @@ class Transaction:
                     self._base,
                     changes,
                     self._message,
-                    metadata=self._metadata,
+                    metadata=stage.metadata,
                     reads=stage.reads if self._serializable else (),
                     objections=stage.objections,
                     survived=stage.session.survived,
