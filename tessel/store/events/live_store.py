@@ -24,17 +24,20 @@ from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
 from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.collection import (
+    ArrivalClock,
     Change,
     Collected,
+    Events,
+    batches_of,
     collect_before,
     collect_overwritten,
     drop_where,
     id_at_fraction,
+    new_batches,
 )
 from tessel.store.events.event_file import Journal, opening, read_events, write_events
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.index import Draft, ShapeLog, View
-from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
 from tessel.store.events.recordings import save_recording
 from tessel.store.events.reference_reader import ReferenceReader, References

@@ -45,7 +45,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *times: int) -> None:
         self.times = list(times)
-        monkeypatch.setattr("tessel.store.events.intake.time", self)
+        monkeypatch.setattr("tessel.store.events.collection.time", self)
 
     def time_ns(self) -> int:
         return self.times.pop(0)
