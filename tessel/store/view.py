@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tessel.store.repository import Repository
     from tessel.store.single_rows import SingleRows
 
-
 _MOST_SYMBOLS = 16
 """States of symbols of a repository of which the index, and random access, are kept ready."""
 

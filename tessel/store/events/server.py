@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -21,6 +22,8 @@ from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselE
 from tessel.forking import after_fork
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
+
+_logger = logging.getLogger("tessel")
 
 _WAITING_CONNECTIONS = 128
 _PAUSE_SECONDS = 0.5
@@ -263,7 +266,10 @@ class EventServer(Closing):
 
     def _report(self, error: TesselError) -> None:
         if self._on_error is not None:
-            self._on_error(error)
+            try:
+                self._on_error(error)
+            except Exception:  # of one producer; the others are served on
+                _logger.exception("on_error of an event server raised")
 
 
 # --- connections ----------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tessel.store.maintenance.leases import Lease
     from tessel.store.manifest.packing.repacking import RepackReport
 
-
 Manifests = ManifestConfiguration | Mapping[str, Any] | None
 """A configuration of manifests, or the plain data of one; None for that of the store."""
 
