@@ -121,7 +121,7 @@ class Merge(Combining):
         An input whose index is another column is first seen to be in order.
         """
         from tessel.clauses.joining.asof_steps import InOrder
-        from tessel.store.merging import OUT_OF_ORDER
+        from tessel.store.index_column import OUT_OF_ORDER
 
         index = combined.index or ""
         before: list[tuple[Clause, ...]] = [
@@ -368,7 +368,7 @@ class MergeInputs(Clause):
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
         from tessel.clauses.alignment import brought_to
-        from tessel.store.merging import Run, merge_ordered
+        from tessel.store.index_column import Run, merge_ordered
 
         schema = self.schema.arrow
         runs = [

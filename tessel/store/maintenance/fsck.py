@@ -28,8 +28,15 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.tree import Nodes, walk
 from tessel.store.history.versions import Versions
 from tessel.store.maintenance.leases import WriteSession, read_lease
-from tessel.store.maintenance.losses import Damage, Losses, Rows, name_and_message, ranges_of
-from tessel.store.maintenance.marking import Marker, retained_versions
+from tessel.store.maintenance.marking import (
+    Damage,
+    Losses,
+    Marker,
+    Rows,
+    name_and_message,
+    ranges_of,
+    retained_versions,
+)
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number
