@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernels demo test test-browser test-slow test-versions test-stress lint types imports format format-check check docs docs-test \
+.PHONY: help venv kernels grammar demo test test-browser test-slow test-versions test-stress lint types imports format format-check check docs docs-test \
 	coverage changelog wheels \
 	bench bench-smoke build clean
 
@@ -33,6 +33,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 kernels: $(STAMP) ## machine code of kernels whose sources have changed
 	@$(BIN)/python tessel/kernels/build.py
+
+grammar: $(STAMP) ## tables of the grammar of expressions, after a change of it or of lark
+	@$(BIN)/python -m tests.expression.grammar
 
 demo: kernels ## the main job: real flights in, one query on the local pool and on Spark
 	@$(BIN)/tessel demo --store demo-store $(ARGS)

@@ -21,8 +21,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from tessel.clauses.structures import UnitFacts
-from tessel.ecs.components import ColRange, Columns, FetchCount, RowRange
 from tessel.ecs.manager import ComponentManager
+from tessel.ecs.piece import ColRange, Columns, FetchCount, RowRange
 
 ENTITIES = 100_000
 SMOKE_ENTITIES = 2_000

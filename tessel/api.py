@@ -29,9 +29,8 @@ from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.progress import operation
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
-from tessel.store.pinned import PinnedViews
 from tessel.store.timeline import AsOf
-from tessel.store.view import SymbolView
+from tessel.store.view import PinnedViews, SymbolView
 from tessel.telemetry import Recording
 from tessel.written import ExecutorLike, WritesResults, named_executor
 

@@ -8,10 +8,10 @@ modules makes each of them pay for all.
 the source of up to seven methods for each class while its module is imported: a script of one query
 spent more time on that than on its query, and most of these methods are never called. Here the
 standard library looks at a class when somebody asks for its fields, and a method is made when
-somebody calls it; ``__init__`` is compiled for a class with several objects. All else is as there:
-fields, parameters, equality, order, text, errors, also for those who derive from a class in either
-way. But a wrong order of fields is told when ``__init__`` is compiled, and there are no ``InitVar``
-and ``KW_ONLY``.
+somebody calls it; ``__init__`` alone is compiled, once for all classes with fields in the same
+places. All else is as there: fields, parameters, equality, order, text, errors, also for those who
+derive from a class in either way. But a wrong order of fields is told when ``__init__`` is made,
+and there are no ``InitVar`` and ``KW_ONLY``.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Declared:
 
     def __init__(self, cls: type, frozen: bool) -> None:
         self.cls, self.frozen = cls, frozen
-        annotations = inspect.get_annotations(cls).items()
+        annotations = cls.__annotations__.items()
         self.kinds = {name: kind for name, kind in annotations if not _is_of_class(kind)}
         self.values: dict[str, Any] = {
             name: getattr(cls, name, dataclasses.MISSING) for name in self.kinds
@@ -166,20 +166,69 @@ class _Declared:
             setattr(cls, name, value)
         return cls
 
-    def standard(self, init: bool) -> Any:
-        """Have the standard library make a class of the same fields."""
+    def standard(self) -> Any:
+        """Have the standard library look at the fields, as of a class of their own."""
         members: dict[str, Any] = {each.name: each for each in self.fields}
         members["__annotations__"] = {each.name: each.type for each in self.fields}
         members["__module__"] = self.cls.__module__
         members["__doc__"] = "-"  # else it asks for the signature
-        if hasattr(self.cls, "__post_init__"):
-            members["__post_init__"] = self.cls.__post_init__
         made = type(self.cls.__name__, (), members)
-        frozen, slots = self.frozen and init, "__slots__" in vars(self.cls)
-        decorate = dataclasses.dataclass(
-            init=init, repr=False, eq=False, frozen=frozen, slots=slots
+        return dataclasses.dataclass(init=False, repr=False, eq=False)(made)
+
+    def init(self) -> Callable[..., Any]:
+        """Make ``__init__``.
+
+        Classes with as many fields, and defaults in the same places, share what is compiled: names
+        and defaults are put into it.
+        """
+        names, known, lines = {"_self": "self"}, {"_set": object.__setattr__, "_made": _FACTORY}, []
+        by_place, by_name, defaults = ["_self"], ["*"], {}
+        for number, each in enumerate(self.fields):
+            place, value = f"_{number}", f"_{number}"
+            names[place], default = each.name, each.default
+            if each.default_factory is not dataclasses.MISSING:
+                known[f"_make{place}"], default = each.default_factory, _FACTORY
+                value = f"_make{place}()" + f" if {place} is _made else {place}" * each.init
+            elif not each.init:
+                known[place] = default
+            if each.init:
+                is_bare = default is dataclasses.MISSING and each.kw_only is not True
+                if is_bare and by_place[-1] in defaults:
+                    raise TypeError(f"non-default argument {each.name!r} follows default argument")
+                (by_name if each.kw_only is True else by_place).append(place)
+                if default is not dataclasses.MISSING:
+                    defaults[place] = default
+            if each.init or default is not dataclasses.MISSING:
+                lines.append(f"_set(_self, {place!r}, {value})")
+        if hasattr(self.cls, "__post_init__"):
+            lines.append("_self.__post_init__()")
+        if "self" in names.values():
+            del names["_self"]
+        parameters = ", ".join(by_place + by_name * (len(by_name) > 1))
+        code = _compiled(f"def __init__({parameters}):\n " + "\n ".join(lines or ["pass"]))
+        code = code.replace(
+            co_varnames=tuple([names.get(each, each) for each in code.co_varnames]),
+            co_consts=tuple([names.get(each, each) for each in code.co_consts]),
         )
-        return decorate(made)
+        ordered = tuple([defaults[place] for place in by_place if place in defaults])
+        method = types.FunctionType(code, known, "__init__", ordered)
+        method.__kwdefaults__ = {
+            names[each]: defaults[each] for each in by_name if each in defaults
+        }
+        kinds = {each.name: each.type for each in self.fields if each.init}
+        method.__annotations__ = {**kinds, "return": None}
+        return method
+
+
+_FACTORY: Any = dataclasses._HAS_DEFAULT_FACTORY  # type: ignore[attr-defined]
+"""What stands for a default that a function makes; signatures show it."""
+
+
+@functools.cache
+def _compiled(source: str) -> types.CodeType:
+    """Return the code of the function that a source defines."""
+    defined = compile(source, "<string>", "exec").co_consts
+    return next(each for each in defined if isinstance(each, types.CodeType))
 
 
 class _Asked:
@@ -189,7 +238,7 @@ class _Asked:
         self.declared, self._name = declared, name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        value = getattr(self.declared.standard(init=False), self._name)
+        value = getattr(self.declared.standard(), self._name)
         setattr(self.declared.cls, self._name, value)
         return value
 
@@ -206,7 +255,6 @@ def _is_of_class(kind: object) -> bool:
 def _made_later(declared: _Declared, name: str) -> Callable[..., Any]:
     """Return what makes a method when it is called, and puts it in its own place."""
     found: list[Callable[..., Any]] = []
-    interpreted = 0
 
     def made() -> Callable[..., Any]:
         if not found:
@@ -216,59 +264,13 @@ def _made_later(declared: _Declared, name: str) -> Callable[..., Any]:
                 setattr(declared.cls, name, found[0])
         return found[0]
 
-    method: Any
-    if name == "__init__":
+    def called(*arguments: Any, **named: Any) -> Any:
+        return made()(*arguments, **named)
 
-        def method(self: Any, /, *positional: Any, **named: Any) -> None:
-            nonlocal interpreted
-            interpreted += 1
-            # Compiling costs as much as setting the fields of fifty objects one by one.
-            if interpreted > 10 or not _set_fields(declared.fields, self, positional, named):
-                made()(self, *positional, **named)
-
-    elif name in ("__repr__", "__hash__"):
-
-        def method(self: Any) -> Any:
-            return made()(self)
-
-    else:
-
-        def method(self: Any, other: Any) -> Any:
-            return made()(self, other)
-
+    method: Any = called
     method.__name__, method.__module__ = name, declared.cls.__module__
     method.__qualname__ = f"{declared.cls.__qualname__}.{name}"
     return method  # type: ignore[no-any-return]
-
-
-def _set_fields(
-    fields: tuple[dataclasses.Field[Any], ...],
-    instance: Any,
-    positional: tuple[Any, ...],
-    named: dict[str, Any],
-) -> bool:
-    """Do what ``__init__`` would do; return false if the arguments are not right."""
-    by_place = [each.name for each in fields if each.init and each.kw_only is not True]
-    given = dict(zip(by_place, positional, strict=False))
-    is_fit = len(given) == len(positional) and given.keys().isdisjoint(named)
-    given.update(named)
-    if not is_fit or not given.keys() <= {each.name for each in fields if each.init}:
-        return False
-    values: dict[str, Any] = {}
-    for each in fields:
-        if each.name in given:
-            values[each.name] = given[each.name]
-        elif each.default_factory is not dataclasses.MISSING:
-            values[each.name] = each.default_factory()
-        elif each.default is not dataclasses.MISSING:
-            values[each.name] = each.default
-        elif each.init:
-            return False
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)
-    if hasattr(instance, "__post_init__"):
-        instance.__post_init__()
-    return True
 
 
 def _made(declared: _Declared, name: str) -> Callable[..., Any]:
@@ -278,7 +280,7 @@ def _made(declared: _Declared, name: str) -> Callable[..., Any]:
     """
     cls, fields = declared.cls, declared.fields
     if name == "__init__":
-        method: Callable[..., Any] = declared.standard(init=True).__init__
+        method: Callable[..., Any] = declared.init()
     elif name == "__repr__":
         method = _repr_of([each.name for each in fields if each.repr])
     elif name == "__hash__":

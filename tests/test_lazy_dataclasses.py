@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -111,8 +112,6 @@ def test_methods_are_made_when_they_are_called_and_not_before() -> None:
 
     before = {name: vars(Point)[name] for name in ("__init__", "__eq__", "__repr__", "__hash__")}
     point = Point(3)
-    assert vars(Point)["__init__"] is before["__init__"]
-    assert all(Point(number).x == number for number in range(50))
     assert vars(Point)["__init__"] is not before["__init__"]
     assert all(vars(Point)[name] is before[name] for name in ("__eq__", "__repr__", "__hash__"))
     assert point == Point(3)
@@ -165,6 +164,45 @@ def test_fields_that_no_argument_sets(make: Make, slots: bool, frozen: bool) -> 
 
     made = Counted(self=3)
     assert (made.self, made.count, made.names) == (3, 5, [])
+
+
+@MAKERS
+def test_arguments_of_any_kind_in_any_place(make: Make) -> None:
+    chance = random.Random(5)
+    for _ in range(200):
+        kinds = [chance.choice(["plain", "default", "made", "named", "unset"]) for _ in range(6)]
+        kinds.sort(key=lambda kind: kind in ("default", "made"))
+        values: dict[str, Any] = {
+            "default": field(default=7),
+            "made": field(default_factory=list),
+            "named": field(default=8, kw_only=True),
+            "unset": field(default=9, init=False),
+        }
+        names = [chance.choice("abc") + str(number) for number in range(6)]
+        chosen = {
+            name: values[kind] for name, kind in zip(names, kinds, strict=True) if kind in values
+        }
+        chosen = {name: copy.copy(value) for name, value in chosen.items()}
+        members = {"__annotations__": dict.fromkeys(names, "int"), **chosen}
+        given = make(type("Some", (), members))
+        plain = [name for name, kind in zip(names, kinds, strict=True) if kind == "plain"]
+        made = given(*range(len(plain)))
+        expected = {"default": 7, "made": [], "named": 8, "unset": 9}
+        for name, kind in zip(names, kinds, strict=True):
+            value = plain.index(name) if kind == "plain" else expected[kind]
+            assert getattr(made, name) == value
+        for name, kind in zip(names, kinds, strict=True):
+            if kind == "unset":
+                with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+                    given(*range(len(plain)), **{name: 3})
+            elif kind != "plain":
+                assert getattr(given(*range(len(plain)), **{name: 3}), name) == 3
+
+
+def test_a_wrong_order_of_fields_is_told() -> None:
+    for make in (dataclasses.dataclass, dataclass):
+        with pytest.raises(TypeError, match="non-default argument 'y' follows default argument"):
+            make(type("Some", (), {"__annotations__": {"x": "int", "y": "int"}, "x": 1}))(1, 2)
 
 
 @MAKERS

@@ -34,7 +34,7 @@ LONGER = {
     "spark_exec/runtime.py": 420,
     "spark_exec/source/options.py": 401,
     "store/events/index.py": 406,
-    "store/events/live_store.py": 455,
+    "store/events/live_store.py": 440,
     "store/manifest/selected_rows.py": 457,
     "store/manifest/table.py": 444,
     "store/objects/cloud.py": 473,

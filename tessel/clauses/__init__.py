@@ -56,7 +56,7 @@ __getattr__ = names_from(
         "results": "NamedAggregate",
         "units.bound_unit": "bound_unit",
         "units.pieces": "load_piece",
-        "units.streams": "units_of_tables",
+        "units.reduced": "units_of_tables",
         "sample": "Sample",
         "select": "Select",
         "shifted": "Diff PctChange Shift",

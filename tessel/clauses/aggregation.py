@@ -21,7 +21,7 @@ from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, Structure
 from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
 from tessel.clauses.grouped.group_merging import GroupMerge
-from tessel.clauses.grouped.group_tables import (
+from tessel.clauses.grouped.group_states import (
     POSITION,
     GroupShape,
     complete_table,
@@ -35,8 +35,7 @@ from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.units.bound_unit import is_bound
-from tessel.clauses.units.reduced import ReducedUnit, groups_of
-from tessel.clauses.units.streams import units_of_tables
+from tessel.clauses.units.reduced import ReducedUnit, groups_of, units_of_tables
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError

@@ -18,14 +18,14 @@ from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.computed import stored_names
-from tessel.clauses.grouped.group_tables import complete_table
+from tessel.clauses.grouped.group_states import complete_table
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import workspace_of
-from tessel.clauses.units.streams import unit_of_table
+from tessel.clauses.units.reduced import unit_of_table
 from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError

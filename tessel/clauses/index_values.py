@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import TimeRange
+from tessel.ecs.piece import TimeRange
 from tessel.errors import IndexColumnError
 
 

@@ -16,11 +16,11 @@ from tessel.clauses.combining import (
     SemiJoin,
     SubQuery,
 )
-from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition
 from tessel.clauses.joining.shape import HOW, How, JoinShape, columns_beside
-from tessel.clauses.joining.strategy import bucket_count, is_held_whole, is_left_held
+from tessel.clauses.joining.steps import bucket_count, is_held_whole, is_left_held
 from tessel.clauses.registry import register
 from tessel.clauses.sort import MergeSorted
 from tessel.errors import DuplicateColumnError, PlanError, repeated

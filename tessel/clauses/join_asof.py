@@ -18,7 +18,7 @@ from tessel.clauses.joining.asof_shape import DIRECTIONS, AsofShape, Direction, 
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
 from tessel.clauses.joining.hashed import JoinPartition, OrderJoined
 from tessel.clauses.joining.shape import columns_beside
-from tessel.clauses.joining.strategy import bucket_count, is_held_whole
+from tessel.clauses.joining.steps import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema

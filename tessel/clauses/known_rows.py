@@ -19,7 +19,7 @@ from tessel.arrays import concat_tables
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange
+from tessel.ecs.piece import ColRange, RowRange
 from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass

@@ -20,10 +20,10 @@ from tessel.clauses.combining import (
     SubQuery,
     common_schema,
 )
-from tessel.clauses.joining.strategy import bucket_count
+from tessel.clauses.joining.steps import bucket_count
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import workspace_of
-from tessel.clauses.units.streams import unit_of_table, units_of_tables
+from tessel.clauses.units.reduced import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
@@ -121,7 +121,7 @@ class Merge(Combining):
         An input whose index is another column is first seen to be in order.
         """
         from tessel.clauses.joining.asof_steps import InOrder
-        from tessel.store.merging import OUT_OF_ORDER
+        from tessel.store.index_column import OUT_OF_ORDER
 
         index = combined.index or ""
         before: list[tuple[Clause, ...]] = [
@@ -375,7 +375,7 @@ class MergeInputs(Clause):
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
         from tessel.clauses.alignment import brought_to
-        from tessel.store.merging import Run, merge_ordered
+        from tessel.store.index_column import Run, merge_ordered
 
         schema = self.schema.arrow
         runs = [

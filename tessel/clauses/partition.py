@@ -11,7 +11,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
-from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.grouped.grouping import check_key_type, missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.registry import register
@@ -78,7 +78,7 @@ class Partition(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give each row its bucket; pieces come out by bucket, rows of each in order."""
-        from tessel.kernels.rows_by_code import order_of_codes
+        from tessel.kernels.group_rows import order_of_codes
 
         schema = self.output_schema(unit.schema)
         if not unit.num_rows:

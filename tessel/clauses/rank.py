@@ -15,16 +15,16 @@ from tessel.clauses.along_rows.key_order import keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
 from tessel.clauses.along_rows.ranking import VALUE, Ranking, RankMethod, ranked_rows
 from tessel.clauses.base import ClauseInfo, Structure
+from tessel.clauses.ordering import stable_order
 from tessel.clauses.registry import register
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import Workspace, workspace_of
-from tessel.clauses.stable_order import stable_order
-from tessel.clauses.units.streams import unit_of_table
+from tessel.clauses.units.reduced import unit_of_table
 from tessel.clauses.values import is_hashable, missing_rows, plain, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
-from tessel.kernels.rows_by_code import order_of_codes
+from tessel.kernels.group_rows import order_of_codes
 from tessel.lazy import dataclass
 
 _METHODS: tuple[RankMethod, ...] = ("average", "min", "max", "dense", "ordinal")

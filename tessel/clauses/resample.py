@@ -16,12 +16,11 @@ from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
 from tessel.clauses.buckets.rules import CalendarRule, parse_rule
 from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
-from tessel.clauses.grouped.group_tables import GroupShape, complete_table, parts_to_reduce
+from tessel.clauses.grouped.group_states import GroupShape, complete_table, parts_to_reduce
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
-from tessel.clauses.grouped.scanned_groups import reduced_slices
-from tessel.clauses.grouped.scanned_runs import scanned_runs
+from tessel.clauses.grouped.scanned_groups import reduced_slices, scanned_runs
 from tessel.clauses.positional import Head
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
@@ -37,7 +36,7 @@ from tessel.clauses.units.bound_unit import is_bound
 from tessel.clauses.units.reduced import ReducedUnit
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import RowRange, TimeRange
+from tessel.ecs.piece import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema

@@ -20,7 +20,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
-from tessel.kernels.rows_by_code import rows_of_runs
+from tessel.kernels.group_rows import rows_of_runs
 from tessel.kernels.window_rows import KeyRuns, row_windows, rows_until
 from tessel.lazy import dataclass
 

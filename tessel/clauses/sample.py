@@ -35,7 +35,7 @@ from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import workspace_of
-from tessel.clauses.units.streams import unit_of_table
+from tessel.clauses.units.reduced import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

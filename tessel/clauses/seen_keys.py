@@ -21,7 +21,7 @@ from tessel.clauses.grouped.numbered_keys import key_values
 from tessel.clauses.grouped.stored_keys import PlannedGroups, planned_groups
 from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.encoded import BlockProgram
-from tessel.kernels.first_of_groups import first_of_groups
+from tessel.kernels.best_rows import first_of_groups
 from tessel.store.manifest.batch import Batch
 
 Keep = Literal["first", "last", "none"]

@@ -19,7 +19,7 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import Workspace, workspace_of
-from tessel.clauses.units.streams import units_of_tables
+from tessel.clauses.units.reduced import units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass

@@ -30,7 +30,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, RowKey, best_rows, ordered_doubles
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.opened_batch import OpenedBatch
+from tessel.store.manifest.lazy_columns import OpenedBatch
 from tessel.store.manifest.selected_range import SelectedPage
 
 _MOST_IN_HEAP = 1 << 13

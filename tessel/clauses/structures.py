@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.ecs.components import ColRange, RowRange, TimeRange
-from tessel.ecs.piece import only_of_kind
+from tessel.ecs.piece import ColRange, RowRange, TimeRange, only_of_kind
 from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 

@@ -12,7 +12,7 @@ from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
-from tessel.clauses.units.streams import unit_of_table
+from tessel.clauses.units.reduced import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

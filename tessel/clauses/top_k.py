@@ -29,7 +29,7 @@ from tessel.clauses.sort import OrderedClause
 from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.top_rows import TopRows, backwards, first_rows
-from tessel.clauses.units.streams import unit_of_table, units_of_tables
+from tessel.clauses.units.reduced import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from tessel.ecs.components import (
+from tessel.ecs.manager import ComponentManager
+from tessel.ecs.piece import (
     ColRange,
     Columns,
     FetchCount,
+    Piece,
     RowRange,
     SegmentKey,
     TimeRange,
+    segments_of,
 )
-from tessel.ecs.manager import ComponentManager
-from tessel.ecs.piece import Piece, segments_of
 from tessel.ecs.unit import ProcessingUnit
 
 __all__ = [

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.closing import Closing
-from tessel.ecs.components import Columns, FetchCount
+from tessel.ecs.piece import Columns, FetchCount
 from tessel.ecs.world import World
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 

@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array, concat_tables, fill_null
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
-from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.ecs.piece import (
+    ColRange,
     Piece,
+    RowRange,
+    TimeRange,
     joined_components,
     of_kind,
     only_of_kind,
@@ -80,7 +82,7 @@ class ProcessingUnit:
         for piece in self.pieces:
             key = (piece.symbol, piece.row_range.start, piece.row_range.end, piece.bucket)
             strip = open_strips.get(key)
-            if strip is None or any(_overlap(piece.col_range, p.col_range) for p in strip):
+            if strip is None or any(piece.col_range.overlaps(p.col_range) for p in strip):
                 open_strips[key] = strip = []
                 strips.append(strip)
             elif strip[0].table.num_rows != piece.table.num_rows:
@@ -468,10 +470,6 @@ def truths(mask: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
             hint="compare the values with something: unit.filter(unit.evaluate(col('a') > 0))",
         )
     return fill_null(mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask, False)
-
-
-def _overlap(one: ColRange, other: ColRange) -> bool:
-    return one == other or (one.start < other.end and other.start < one.end)
 
 
 def _rows_only(count: int) -> pa.Table:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from tessel.expression.block_columns import BlockColumns, Number, Scaled, Stored
 from tessel.expression.block_steps import EXACT, GREATEST, LEAST
 from tessel.expression.checking import NodeType
-from tessel.expression.kernels.values import literal_value
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
+from tessel.expression.values import literal_value
 from tessel.kernels.decimal_sums import DecimalBounds
 from tessel.kernels.program import Op
 

@@ -226,7 +226,7 @@ class BlockComparisons(BlockArithmetic):
             return held.steps(steps, number.register, number.low, number.high), held.has_missing
         if not 0 < len(values) <= _MOST_COMPARED:
             return None
-        from tessel.expression.kernels.membership import members
+        from tessel.expression.operators.membership import members
 
         found, has_missing = members(values, kind)
         if isinstance(operand, Stored) and _has_texts(operand):

@@ -64,7 +64,7 @@ class Members:
 
     @classmethod
     def _made(cls, values: ValueSet, kind: pa.DataType) -> Self | None:
-        from tessel.expression.kernels.membership import members
+        from tessel.expression.operators.membership import members
 
         if _words(pa.nulls(0, kind)) is None:
             return None

@@ -18,14 +18,13 @@ from tessel.cancelling import check_cancelled
 from tessel.errors import ExpressionError, IntegerOverflowError, TesselError
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.kernels import kernel_of
-from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
 from tessel.expression.printing import limited_text
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import TEXT_CHARACTERS
+from tessel.expression.values import Value, coerce, literal_value, nan_to_null
 
 
 def evaluate(
@@ -235,7 +234,7 @@ def _apply(node: Expression, type_: NodeType, operands: list[Value]) -> Value:
             operands, type_.operands, type_.signature.inputs, strict=True
         )
     ]
-    result = kernel_of(type(node))(node, values, type_.result)
+    result = node.compute(values, type_.result)
     return result if result.type == type_.result else pc.cast(result, type_.result)
 
 

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.expression.checking import NodeType
 from tessel.expression.intervals import Flags, Interval, Operation
-from tessel.expression.kernels import kernel_of
-from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.comparison import (
@@ -29,8 +27,10 @@ from tessel.expression.operators.comparison import (
     Less,
     LessEqual,
     NotEqual,
+    comparing,
 )
 from tessel.expression.types import Family, family
+from tessel.expression.values import Value, coerce, literal_value, nan_to_null
 
 if TYPE_CHECKING:
     from tessel.expression.operators.membership import IsIn
@@ -141,7 +141,7 @@ def _comparison(node: Comparison, operation: Operation) -> Interval:
 
     def proved(end: str, comparison: type[Comparison], other: str, *, sides: str = "lr") -> Flags:
         values = [ends[sides[0]][end], ends[sides[1]][other]]
-        return operation.proved(kernel_of(comparison)(node, values, pa.bool_()))
+        return operation.proved(comparison.compute(node, values, pa.bool_()))
 
     if type(node) in _NEVER:
         never_true, never_false = _NEVER[type(node)]
@@ -183,8 +183,8 @@ _ALL_OF: dict[type[Comparison], _Test] = {
 def _of_numbers(node: Comparison, operation: Operation) -> tuple[Flags, Flags] | None:
     """Return where a sargable comparison, of a column with a constant, is never true, never false.
 
-    None where the bounds of the column are no numbers, as those of zone maps are. The kernels of
-    operators prove the same, but cost more than reading the pages that they might prune.
+    None where the bounds of the column are no numbers, as those of zone maps are. Computing
+    the operators proves the same, but costs more than reading the pages that they might prune.
     """
     one, other = operation.operands
     facts = other.facts if one.facts is None else one.facts
@@ -261,7 +261,7 @@ def _is_in(node: IsIn, operation: Operation) -> Interval:
     no, yes = operation.no, operation.yes
     if not len(node.values):
         return Interval(yes, no, yes, true=no, false=yes)
-    from tessel.expression.kernels.membership import members
+    from tessel.expression.operators.membership import members
 
     plain = operation.type.operands[0].type
     found, has_missing = members(node.values, plain)
@@ -308,7 +308,7 @@ def _outside(found: pa.Array, low: pa.Array, high: pa.Array, operation: Operatio
 
 
 def _less(left: Value, right: Value) -> Value:
-    return kernel_of(Less)(None, [left, right], pa.bool_())
+    return comparing(pc.less)(None, [left, right], pa.bool_())
 
 
 def _counts(array: pa.Array) -> npt.NDArray[Any]:
@@ -345,10 +345,9 @@ def _sum(operation: Operation, low_of: tuple[str, str], high_of: tuple[str, str]
     ends = _bounds(operation)
     if ends is None:
         return operation.nothing()
-    kernel = kernel_of(type(operation.node))
     result = operation.type.result
     low, high = (
-        nan_to_null(kernel(operation.node, [ends["l"][left], ends["r"][right]], result))
+        nan_to_null(operation.node.compute([ends["l"][left], ends["r"][right]], result))
         for left, right in (low_of, high_of)
     )
     # inf - inf is NaN, hence missing
@@ -368,8 +367,7 @@ def _rising(node: Expression, operation: Operation) -> Interval:
     clocks_change = pa.types.is_timestamp(plain) and plain.tz not in (None, "UTC")
     if clocks_change or operand.bounds is None:
         return operation.nothing()
-    kernel = kernel_of(type(node))
     low, high = (
-        kernel(node, [coerce(bound, plain)], operation.type.result) for bound in operand.bounds
+        node.compute([coerce(bound, plain)], operation.type.result) for bound in operand.bounds
     )
     return Interval(operand.value, operand.missing, operand.exact, (low, high))

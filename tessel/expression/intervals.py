@@ -22,10 +22,10 @@ from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.errors import TesselError
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.kernels.values import Value, coerce
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.expression.values import Value, coerce
 from tessel.lazy import dataclass
 
 

@@ -11,7 +11,7 @@ rule.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields
 from typing import (
     TYPE_CHECKING,
@@ -45,6 +45,8 @@ except ImportError:
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tessel.expression.values import Value
 
 MAX_TEXT_OPERATORS = 200_000
 """Above this many operators in the written-out tree, ``str`` shortens the text with ``…``."""
@@ -155,6 +157,24 @@ class Expression(ExpressionMethods):
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the operator's type rule: what operands are cast to, and what results."""
         raise AssertionError(f"{self.name} states no type rule")
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Return the operator's values.
+
+        Parameters
+        ----------
+        values
+            Arrow arrays of one length, or scalars that stand in every row, already cast to the
+            inputs of the type rule.
+        result
+            The type that the type rule gives.
+
+        Returns
+        -------
+        Value
+            An array or, where all values are scalars, a scalar.
+        """
+        raise AssertionError(f"{self.name} has no values of its own")
 
     def fitted(self, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         """Return the operands with literals read as their neighbours demand."""

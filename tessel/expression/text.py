@@ -1,13 +1,15 @@
 """The text form: `parse` reads what ``str`` of an expression writes, and what people write.
 
-The grammar is in ``grammar.lark``. lark is imported on the first call, and the grammar is built
-once a process. What is wrong with a text is told by `syntax_errors`.
+The grammar is in ``grammar.lark``, and what lark makes of it in ``grammar.json``: making it anew
+costs a process 40 ms, so ``make grammar`` does that ahead of time. lark is imported on the first
+call. What is wrong with a text is told by `syntax_errors`.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -158,11 +160,27 @@ class _MisuseError(Exception):
 
 @functools.cache
 def _parser() -> Lark:
+    from lark import Lark, __version__
+
+    written = importlib.resources.files(__package__).joinpath("grammar.json")
+    tables = json.loads(written.read_text(encoding="utf-8"), object_hook=_with_numbers)
+    if tables["lark"] == __version__:  # to another one they may mean something else
+        load: Callable[..., Lark] = Lark._load_from_dict
+        return load(tables["data"], tables["memo"], transformer=_transformer())
+    return parser_of_grammar()
+
+
+def _with_numbers(read: dict[str, Any]) -> dict[str | int, Any]:
+    """Return a dict of JSON with the numbers among its keys as numbers."""
+    return {int(key) if key.isdigit() else key: value for key, value in read.items()}
+
+
+def parser_of_grammar() -> Lark:
+    """Return the parser made of ``grammar.lark`` anew; ``grammar.json`` holds its tables."""
     from lark import Lark
 
-    source = importlib.resources.files("tessel.expression").joinpath("grammar.lark")
     return Lark(
-        source.read_text(encoding="utf-8"),
+        importlib.resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8"),
         parser="lalr",
         transformer=_transformer(),
         maybe_placeholders=False,

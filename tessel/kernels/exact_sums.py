@@ -31,7 +31,7 @@ from tessel.kernels.exact_adding import (
     slide_window,
 )
 from tessel.kernels.exact_results import round_integers, round_sums, write_words
-from tessel.kernels.rows_by_code import rows_of_runs
+from tessel.kernels.group_rows import rows_of_runs
 from tessel.lazy import dataclass
 
 Bools = NDArray[np.bool_]

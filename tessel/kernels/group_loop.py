@@ -54,7 +54,7 @@ def _aside(
 
 @inner
 def _extreme_of_all(held: Any, start: Any, stop: Any, best: Any, greatest: bool) -> Any:
-    """Return the best of what was found before and of rows that follow one another."""
+    """Return the least or the greatest of ``best`` and of the values in ``[start, stop)``."""
     if greatest:
         for place in range(start, stop):
             value = held[place]

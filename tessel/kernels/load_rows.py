@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 
-_START, _WIDTH, _MASK, _BASE, _STEP = range(5)
+_START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
 
 
 def load_rows(

@@ -25,9 +25,8 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.arrays import concat_tables, empty_table
-from tessel.clauses.spill.account import WORTH_GIVING_BACK_BYTES
 from tessel.clauses.spill.file import SpillBlock, give_back
-from tessel.clauses.spill.workspace import Workspace
+from tessel.clauses.spill.workspace import WORTH_GIVING_BACK_BYTES, Workspace
 from tessel.clauses.structures import UnitFacts
 from tessel.closing import Closing
 from tessel.ecs import (

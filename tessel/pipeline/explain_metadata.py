@@ -22,7 +22,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.display.documents import Table
-from tessel.ecs.components import TimeRange
+from tessel.ecs.piece import TimeRange
 from tessel.expression.build import all_of, col, lit
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema

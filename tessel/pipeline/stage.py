@@ -30,7 +30,7 @@ from tessel.clauses.units.bound_unit import BoundUnit, is_bound
 from tessel.clauses.units.pieces import is_of_storage
 from tessel.clauses.units.reduced import ReducedUnit
 from tessel.ecs import Piece, ProcessingUnit, segments_of
-from tessel.ecs.components import ColRange, RowRange
+from tessel.ecs.piece import ColRange, RowRange
 from tessel.errors import (
     CancelledError,
     ClauseFailedError,
@@ -407,7 +407,7 @@ def finish_units(
     ordinal, row, symbol
         Of the first unit and its first row.
     """
-    from tessel.clauses.units.streams import unit_of_table
+    from tessel.clauses.units.reduced import unit_of_table
 
     def units() -> Iterator[ProcessingUnit]:
         number, at = ordinal, row

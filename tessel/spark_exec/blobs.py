@@ -15,7 +15,7 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 
-from tessel.ecs.components import RowRange, TimeRange
+from tessel.ecs.piece import RowRange, TimeRange
 from tessel.errors import CorruptStoreError
 from tessel.lazy import dataclass
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.grouped.hashing import bucket_of
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.group_rows import rows_by_code
 from tessel.pipeline.carrying import carries_between, of_own_keys
 from tessel.pipeline.plan import Stage
 from tessel.spark_exec.chains import carry_row, chain_from_text

@@ -17,7 +17,7 @@ from tessel.arrays import concat_tables
 from tessel.clauses.base import Clause
 from tessel.clauses.registry import find_clause
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import RowRange
+from tessel.ecs.piece import RowRange
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.pipeline.carrying import Between

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tessel.ecs.components import RowRange
+from tessel.ecs.piece import RowRange
 from tessel.errors import SparkError, TesselError
 from tessel.lazy import dataclass
 from tessel.spark_exec.aot import aot_cache

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange
+from tessel.ecs.piece import ColRange
 from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass

@@ -20,10 +20,10 @@ from tessel.store.manifest.table import SegmentTable
 
 if TYPE_CHECKING:
     from tessel.store.operations.appender import Appender
-    from tessel.store.operations.compact import CompactReport
     from tessel.store.operations.finalize import Mode
     from tessel.store.operations.incoming import Evolve
     from tessel.store.operations.staged import StagedRows
+    from tessel.store.operations.symbols import CompactReport
     from tessel.store.operations.write_ids import WriteId
     from tessel.store.transaction import Isolation, Transaction
 
@@ -291,7 +291,7 @@ class Bulk(Upkeep):
         >>> report.segments_after
         1
         """
-        from tessel.store.operations.compact import footprint, planned_compaction
+        from tessel.store.operations.symbols import footprint, planned_compaction
 
         if target is not None and (
             not isinstance(target, int) or isinstance(target, bool) or target < 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessel.display.shown import InNotebooks
-from tessel.ecs.components import RowRange, SegmentKey
+from tessel.ecs.piece import RowRange, SegmentKey
 from tessel.lazy import dataclass
 from tessel.store.history.snapshot import changed_symbols
 from tessel.store.history.symbol import ManifestEntry, SymbolState

@@ -20,8 +20,8 @@ from tessel.store.bulk import Bulk
 from tessel.store.history.documents import check_same, open_store
 from tessel.store.history.log import ATTACHED
 from tessel.store.history.refs import MAIN
+from tessel.store.maintenance.upkeep import Manifests, checked_configuration
 from tessel.store.manifest.packing.validation import fault_of, full_matches
-from tessel.store.manifest_sets import Manifests, ManifestSets, checked_configuration
 from tessel.store.objects.base import freeing
 from tessel.store.objects.memory import MemoryObjects
 from tessel.store.objects.open import open_objects
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Repository(ManifestSets, Bulk):
+class Repository(Bulk):
     """A store, or a branch of it: opened with :meth:`open`, safe to use from several threads.
 
     Several processes may have one store open; none of them locks it.

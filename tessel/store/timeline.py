@@ -68,23 +68,14 @@ class Version:
     @classmethod
     def of(cls, entry: LogEntry, symbol: str | None = None) -> Iterator[Version]:
         """Yield what an entry did: to one symbol, or to all and to branches and tags."""
-        moment = timestamp_of(entry)
-        metadata = entry.metadata.get(ATTACHED, {})
-        for change in entry.changes:
-            if symbol is None or symbol in change.names:
-                yield cls(
-                    entry.number,
-                    moment,
-                    entry.message,
-                    change.name,
-                    change.kind,
-                    change.rows,
-                    entry.branch,
-                    metadata,
-                )
+        done = [
+            (c.name, c.kind, c.rows) for c in entry.changes if symbol is None or symbol in c.names
+        ]
         if symbol is None and entry.act != "commit":
-            act = entry.act
-            yield cls(entry.number, moment, entry.message, "", act, 0, entry.branch, metadata)
+            done.append(("", entry.act, 0))
+        moment, metadata = timestamp_of(entry), entry.metadata.get(ATTACHED, {})
+        for what in done:
+            yield cls(entry.number, moment, entry.message, *what, entry.branch, metadata)
 
 
 _CACHED_MANIFESTS = 256

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 from tessel.errors import InvalidInputError
@@ -21,14 +20,8 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.objects.base import ObjectStore
-from tessel.store.operations import columns, rows, symbols
-from tessel.store.operations.compact import compact as compact_symbol
-from tessel.store.operations.finalize import Mode, finalize
+from tessel.store.operations import columns, finalize, rows, symbols, upsert
 from tessel.store.operations.stage import Stage
-from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.taking import Merged
-from tessel.store.operations.upsert import upsert as upsert_rows
-from tessel.store.operations.write_ids import WriteId
 
 Isolation = Literal["snapshot", "serializable"]
 """``"snapshot"``: what was read may have changed; ``"serializable"``: then the commit conflicts."""
@@ -85,9 +78,9 @@ class Transaction:
         self._history = history
         self._base = base
         self._message = message
-        self._metadata = dict(metadata or {})
         self._serializable = isolation == "serializable"
-        self._stage = Stage(objects, base, manifest, configuration)
+        self._stage = Stage(objects, base, manifest, configuration, history)
+        self._stage.metadata.update(metadata or {})
         self._landed: int | None = None
         self._abandoned = False
 
@@ -107,12 +100,7 @@ class Transaction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             self.commit()
         else:
@@ -130,7 +118,7 @@ class Transaction:
     append = _verb(rows.append)
     update = _verb(rows.update)
     delete_rows = _verb(rows.delete_rows)
-    upsert = _verb(upsert_rows)
+    upsert = _verb(upsert.upsert)
     write = _verb(symbols.write)
     delete = _verb(symbols.delete)
     rename_symbol = _verb(symbols.rename_symbol)
@@ -139,41 +127,8 @@ class Transaction:
     drop_column = _verb(columns.drop_column)
     rename_columns = _verb(columns.rename_columns)
     widen = _verb(columns.widen)
-    compact = _verb(compact_symbol)
-
-    def finalize(
-        self,
-        symbol: str,
-        staged: Sequence[StagedRows],
-        *,
-        mode: Mode = "write",
-        sort: bool = False,
-        keys: Sequence[str] | None = None,
-        create: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-        write_id: WriteId | None = None,
-        merged: Merged | None = None,
-    ) -> None:
-        """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.
-
-        It conflicts with a commit that takes some of them meanwhile. ``merged`` is what an earlier
-        try has merged, and takes what this one does.
-        """
-        said = finalize(
-            self._open(),
-            self._history,
-            symbol,
-            staged,
-            mode=mode,
-            sort=sort,
-            keys=keys,
-            create=create,
-            metadata=metadata,
-            write_id=write_id,
-            merged=merged,
-        )
-        for key, value in said.items():
-            self._metadata[key] = {**self._metadata.get(key, {}), **value}
+    compact = _verb(symbols.compact)
+    finalize = _verb(finalize.finalize)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -190,7 +145,7 @@ class Transaction:
                     self._base,
                     changes,
                     self._message,
-                    metadata=self._metadata,
+                    metadata=stage.metadata,
                     reads=stage.reads if self._serializable else (),
                     objections=stage.objections,
                     survived=stage.session.survived,

@@ -27,6 +27,7 @@ from tessel.store.objects.base import ObjectStore
 
 if TYPE_CHECKING:
     from tessel.store.pandas_shape import PandasShape
+    from tessel.store.repository import Repository
     from tessel.store.single_rows import SingleRows
 
 _MOST_SYMBOLS = 16
@@ -189,3 +190,26 @@ class SymbolView:
 
     def _key(self) -> _StateKey:
         return _StateKey(self._state.id, self._state.manifests, self._state)
+
+
+class PinnedViews:
+    """Gives symbols at the version of one of them, so that a query sees one snapshot.
+
+    Parameters
+    ----------
+    repository
+        The store.
+    first
+        The symbol whose version counts.
+    """
+
+    def __init__(self, repository: Repository, first: SymbolView) -> None:
+        self._repository = repository
+        self._first = first
+        self.version = first.version
+
+    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+        """Return a symbol; of the pinned version where ``as_of`` is None."""
+        if symbol == self._first.name and as_of in (None, self.version):
+            return self._first  # known already: another look-up would list the log again
+        return self._repository.view(symbol, as_of=self.version if as_of is None else as_of)

@@ -27,7 +27,7 @@ from tessel.clauses.capabilities import Carries, Consumes
 from tessel.clauses.index_values import index_integers
 from tessel.compare import bits
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.ecs.piece import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.expression.build import col
 from tessel.expression.schema import TableSchema

@@ -15,7 +15,7 @@ from tessel.clauses import Carry, Clause, ClauseInfo, QueryBuilder, Structure, f
 from tessel.clauses.spill import Workspace
 from tessel.clauses.spill.local_pool import LocalPool
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange
+from tessel.ecs.piece import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, UnknownVerbError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options

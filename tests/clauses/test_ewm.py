@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Ewm, NamedAggregate, QueryBuilder
 from tessel.clauses.aggregates import Std, Var, find_aggregate
-from tessel.clauses.along_rows.fading import fading_of
+from tessel.clauses.along_rows.index_spans import fading_of
 from tessel.errors import AggregateError, ColumnNotFoundError, IndexColumnError, PlanError
 from tests.clauses.helpers import answer, stored
 

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate, Values
-from tessel.clauses.aggregates.kernels import value_lists as lists_module
+from tessel.clauses.aggregates.kernels import value_runs as lists_module
 from tessel.clauses.aggregates.kernels import value_runs as module
-from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
 from tessel.clauses.aggregates.kernels.value_runs import (
+    NumberLists,
+    ValueLists,
     ValueRuns,
     has_integers,
     ordered_integers,

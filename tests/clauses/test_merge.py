@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tessel.api import Store
 from tessel.clauses import MergeInputs, QueryBuilder, SubQuery
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange
-from tessel.ecs.piece import Piece
+from tessel.ecs.piece import ColRange, Piece, RowRange
 from tessel.errors import (
     ColumnNotFoundError,
     IndexColumnError,

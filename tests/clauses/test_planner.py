@@ -11,7 +11,7 @@ import pytest
 
 from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, UnitFacts
-from tessel.ecs.components import ColRange, RowRange
+from tessel.ecs.piece import ColRange, RowRange
 from tessel.errors import IndexColumnError, NameNotFoundError
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner import PASSES, Draft

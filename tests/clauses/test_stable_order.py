@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tessel.clauses import stable_order as stable_order_module
-from tessel.clauses.stable_order import stable_order
+from tessel.clauses import ordering
+from tessel.clauses.ordering import stable_order
 
 _LIMITS = [np.iinfo(kind) for kind in (np.int64, np.uint64, np.int32)]
 _RANDOM = np.random.default_rng(11)
@@ -64,5 +64,5 @@ _VALUES: dict[Any, st.SearchStrategy[Any]] = {
 def test_of_few_rows_too(data: st.DataObject, kind: Any) -> None:
     values = np.array(data.draw(st.lists(_VALUES[kind])), kind)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stable_order_module, "_FEW_ROWS", 2)
+        patch.setattr(ordering, "_FEW_ROWS", 2)
         assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))

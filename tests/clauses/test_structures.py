@@ -15,7 +15,7 @@ from tessel.clauses.structures import (
     structure_by_bucket,
     structure_by_time_bucket,
 )
-from tessel.ecs.components import ColRange, RowRange
+from tessel.ecs.piece import ColRange, RowRange
 
 
 @st.composite

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import random
 import re
 import subprocess
 import sys
 
+import lark
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.errors import ExpressionError, ExpressionSyntaxError, TesselError
 from tessel.expression import Expression, col, lit, parse, when
+from tessel.expression.text import _parser, _read, parser_of_grammar
+from tests.expression.grammar import TABLES, grammar_digest
 
 a, b, c = col("a"), col("b"), col("c")
 
@@ -158,6 +164,28 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except TesselError:
         return
     assert parse(str(expression)).equals(expression)
+
+
+def _told(text: str) -> object:
+    try:
+        return str(parse(text))
+    except TesselError as error:
+        return type(error), str(error), error.detail
+
+
+def test_the_tables_are_those_of_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = json.loads(TABLES.read_text(encoding="utf-8"))
+    assert tables["grammar"] == grammar_digest(), "run `make grammar`"
+    if lark.__version__ == tables["lark"]:
+        assert not hasattr(_parser(), "grammar"), "the parser was made anew"
+    chance = random.Random(7)
+    drawn = [" ".join(chance.choices(_TOKENS, k=chance.randint(1, 9))) for _ in range(1_500)]
+    texts = [text for text, _ in SAME] + list(WRONG) + drawn
+    by_tables = [_told(text) for text in texts]
+    monkeypatch.setattr("tessel.expression.text._parser", functools.cache(parser_of_grammar))
+    _read.cache_clear()
+    assert [_told(text) for text in texts] == by_tables
+    assert sum(isinstance(each, str) for each in by_tables) > len(SAME)
 
 
 def test_lark_is_imported_by_the_first_text_only() -> None:

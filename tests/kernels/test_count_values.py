@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tessel.kernels.best_rows import first_of_groups
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
-from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.program import Op, Program
 from tests.kernels.forced import FORMS, in_form
 

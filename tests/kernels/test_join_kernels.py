@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.kernels import word_numbers as word_numbers_module
+from tessel.kernels.group_rows import order_of_codes, rows_by_code, rows_of_runs
 from tessel.kernels.match_rows import Looks, NearestRows, match_ends, match_rows
-from tessel.kernels.rows_by_code import order_of_codes, rows_by_code, rows_of_runs
 from tessel.kernels.word_numbers import WordNumbers
 from tests.kernels.forced import FORMS, in_form
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tessel.kernels.group_sums as group_sums_module
 from tessel.errors import CorruptSegmentError
+from tessel.kernels.best_rows import first_of_groups
 from tessel.kernels.blocks import (
     ALL_MISSING,
     ALL_PRESENT,
@@ -27,7 +28,6 @@ from tessel.kernels.blocks import (
 from tessel.kernels.count_values import count_values
 from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.fields import FieldKind, SumField
-from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.program import Op, Program
 from tessel.kernels.register_rows import register_rows

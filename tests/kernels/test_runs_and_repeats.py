@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels.order_runs import count_different, count_repeats, select_places, sort_runs
-from tessel.kernels.rows_by_code import place_numbers
+from tessel.kernels.group_rows import place_numbers
+from tessel.kernels.order_words import count_different, count_repeats, select_places, sort_runs
 from tests.kernels.forced import FORMS, in_form
 
 _NUMBERS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))

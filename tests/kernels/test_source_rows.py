@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.group_rows import rows_by_code
 from tessel.kernels.source_rows import edges_of_gaps, nearest_on_side, nearest_present, rows_away
 from tests.kernels.forced import FORMS, in_form
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.ecs.components import RowRange, TimeRange
+from tessel.ecs.piece import RowRange, TimeRange
 from tessel.errors import CorruptStoreError
 from tessel.spark_exec.blobs import PartFacts, decode, encode
 from tests.spark_exec.arrow_tables import tables, ticks

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.clauses.capabilities import CarriesByKey
-from tessel.clauses.units.streams import unit_of_table
+from tessel.clauses.units.reduced import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptStoreError, InvalidInputError
 from tessel.expression.schema import TableSchema

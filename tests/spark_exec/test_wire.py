@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.ecs.components import RowRange
+from tessel.ecs.piece import RowRange
 from tessel.errors import CorruptStoreError, SparkError
 from tessel.spark_exec.blobs import PartFacts
 from tessel.spark_exec.runtime import ignore_pandas_notice

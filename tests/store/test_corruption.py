@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, StoreError, TesselError
 from tessel.options import options
 from tessel.store import Repository

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import InvalidInputError, PlanFormatError
 from tessel.expression.schema import TableSchema
 from tessel.options import options

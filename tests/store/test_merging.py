@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.errors import IndexColumnError, SchemaMismatchError, UnsortedIndexError
-from tessel.store.merging import Run, merge_ordered
+from tessel.store.index_column import Run, merge_ordered
 
 SCHEMA = pa.schema([("t", pa.int64()), ("input", pa.int16()), ("row", pa.int32())])
 

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.from_reductions import FromReductions
-from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
+    NumberLists,
+    ValueLists,
     ValueRuns,
     has_integers,
     integers_of_decimals,
@@ -39,7 +40,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction
 from tessel.clauses.values import plain_type, ranks, raw_values
-from tessel.kernels.rows_by_code import rows_of_runs
+from tessel.kernels.group_rows import rows_of_runs
 from tessel.lazy import dataclass
 
 _STATE = [

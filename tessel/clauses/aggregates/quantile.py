@@ -13,8 +13,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, OrderedValues
 from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate
-from tessel.clauses.aggregates.kernels.mixes import mixes
-from tessel.clauses.aggregates.kernels.quotients import rounded_integer, rounded_quotient
+from tessel.clauses.aggregates.kernels.mixes import mixes, rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.median import mean_of_two, spread_out

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
-from tessel.clauses.aggregates.kernels.quotients import rounded_integer_root
+from tessel.clauses.aggregates.kernels.mixes import rounded_integer_root
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type

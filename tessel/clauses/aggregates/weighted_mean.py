@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
-from tessel.clauses.aggregates.kernels.quotients import rounded_integer, rounded_quotient
+from tessel.clauses.aggregates.kernels.mixes import rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.registry import register

@@ -20,7 +20,7 @@ from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, is_temporal, plain_type, raw_values
 from tessel.ecs import ProcessingUnit
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.group_rows import rows_by_code
 from tessel.lazy import dataclass
 
 Codes = NDArray[np.int64]

@@ -40,7 +40,7 @@ from tessel.clauses.along_rows.key_order import (
 from tessel.clauses.base import Carry
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.kernels.rows_by_code import rows_by_code, rows_of_runs
+from tessel.kernels.group_rows import rows_by_code, rows_of_runs
 from tessel.kernels.window_rows import KeyRuns
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers

@@ -18,8 +18,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from tessel.arrays import different
-from tessel.clauses.buckets.base import DAY_NS, Closed, Integers
-from tessel.clauses.buckets.elapsed import past_the_index
+from tessel.clauses.buckets.base import DAY_NS, Closed, Integers, past_the_index
 from tessel.errors import PlanError
 from tessel.expression.periods import first_instant_ns
 from tessel.lazy import dataclass

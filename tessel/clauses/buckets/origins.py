@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.buckets.base import DAY_NS, Bucketer, Closed
-from tessel.clauses.buckets.elapsed import ElapsedBucketer
+from tessel.clauses.buckets.base import DAY_NS, Bucketer, Closed, ElapsedBucketer
 from tessel.clauses.buckets.rules import CalendarRule, parse_offset, parse_rule
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS, parse_period, zone_of

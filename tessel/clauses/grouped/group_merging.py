@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.aggregates.holistic import Values
-from tessel.clauses.grouped.group_tables import POSITION, GroupShape
+from tessel.clauses.grouped.group_states import POSITION, GroupShape
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.grouped.numbered_keys import are_in_order
 from tessel.clauses.grouped.partial_groups import (
@@ -339,7 +339,7 @@ class GroupMerge(Closing):
             self._put_in_buckets(waiting, self._spool)
 
     def _put_in_buckets(self, tables: list[pa.Table], spool: Spool) -> None:
-        from tessel.kernels.rows_by_code import order_of_codes
+        from tessel.kernels.group_rows import order_of_codes
 
         table = concat_tables(tables).combine_chunks()
         buckets = self._bucket_of([table.column(key) for key in self._shape.keys])

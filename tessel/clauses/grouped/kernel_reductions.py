@@ -35,7 +35,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.fields import FieldKind, FieldResult, SumField
 from tessel.kernels.group_sums import GroupSums
 from tessel.lazy import dataclass
-from tessel.store.manifest.opened_batch import OpenedBatch
+from tessel.store.manifest.lazy_columns import OpenedBatch
 
 _ENDS_OF_ROWS = {"first": FieldKind.LEAST, "last": FieldKind.GREATEST}
 

@@ -31,8 +31,7 @@ from tessel.clauses.aggregates.holistic import (
 from tessel.clauses.aggregates.kernels.value_runs import has_integers
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge
-from tessel.clauses.grouped.group_states import StateKey, StatePlan, States
-from tessel.clauses.grouped.group_tables import GroupShape, grouped
+from tessel.clauses.grouped.group_states import GroupShape, StateKey, StatePlan, States, grouped
 from tessel.clauses.grouped.numbered_keys import numbered_keys
 from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.grouped.value_ranges import ValueRanges

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
-from tessel.clauses.grouped.group_states import States
-from tessel.clauses.grouped.group_tables import POSITION, GroupShape
+from tessel.clauses.grouped.group_states import POSITION, GroupShape, States
 from tessel.clauses.grouped.grouping import group_codes, numbered_by_appearance
 from tessel.clauses.grouped.numbered_keys import (
     NumberedKey,
@@ -29,7 +28,7 @@ from tessel.clauses.grouped.numbered_keys import (
     order_of_numbers,
     shared_keys,
 )
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.group_rows import rows_by_code
 from tessel.lazy import dataclass
 
 Integers = NDArray[np.int64]

@@ -24,8 +24,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     has_integers,
     ordered_integers,
 )
-from tessel.clauses.grouped.group_states import StateKey
-from tessel.clauses.grouped.group_tables import GroupShape
+from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.grouped.scanned_groups import reduced_groups
@@ -39,7 +38,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import outside_of_bounds
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.opened_batch import OpenedBatch
+from tessel.store.manifest.lazy_columns import OpenedBatch
 
 Integers = NDArray[np.int64]
 
@@ -199,8 +198,8 @@ class _Scan:
 
     def _place(self) -> dict[str, ValueRuns]:
         """Write the integers of all columns that are not counted to the places of their groups."""
+        from tessel.kernels.group_rows import place_numbers
         from tessel.kernels.register_rows import register_rows
-        from tessel.kernels.rows_by_code import place_numbers
 
         starts, group = self._starts, self._grouped.register
         firsts = np.zeros(self._grouped.groups, np.int64)
@@ -246,7 +245,7 @@ class _Scan:
 
     def _runs_up_to(self, places: Integers, found: Integers) -> ValueRuns:
         """Return runs of groups that were written up to some places, without gaps between them."""
-        from tessel.kernels.rows_by_code import place_lists
+        from tessel.kernels.group_rows import place_lists
 
         lengths = places[self.order] - self._starts[:-1]
         starts = np.concatenate([[0], np.cumsum(lengths)])

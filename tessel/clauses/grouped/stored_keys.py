@@ -24,7 +24,7 @@ from tessel.expression.block_steps import Operand
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.manifest.opened_batch import OpenedBatch
+from tessel.store.manifest.lazy_columns import OpenedBatch
 
 Integers = NDArray[np.int64]
 

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from tessel.arrays import concat_tables, empty_table, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
 from tessel.clauses.structures import UnitFacts
-from tessel.clauses.units.streams import unit_of_table, units_of_tables
+from tessel.clauses.units.reduced import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema

@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.pairing import Matches
 from tessel.clauses.joining.shape import JoinShape
-from tessel.clauses.joining.steps import BoundStep, PartOfStep, UnboundStep
-from tessel.clauses.joining.strategy import part_bytes
+from tessel.clauses.joining.steps import BoundStep, PartOfStep, UnboundStep, part_bytes
 from tessel.clauses.registry import register
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit

@@ -22,20 +22,19 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import MOST_UNITS
-from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.pairing import Matches, Pairing, pairing_schema, with_pairing
 from tessel.clauses.joining.shape import JoinShape
-from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep
-from tessel.clauses.joining.strategy import part_bytes
+from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep, part_bytes
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
-from tessel.kernels.rows_by_code import order_of_codes
+from tessel.kernels.group_rows import order_of_codes
 from tessel.lazy import dataclass
 
 _MOST_BUCKETS = 1 << 31

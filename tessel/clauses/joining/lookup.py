@@ -21,8 +21,7 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.values import decimal_words, integers, is_text_or_binary, raw_values
 from tessel.expression.text_bytes import texts_of
-from tessel.kernels.group_rows import Texts
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.group_rows import Texts, rows_by_code
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.shape import JoinShape
 from tessel.expression.schema import TableSchema

@@ -24,9 +24,8 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "account": "Account",
         "file": "SpillBlock SpillFile give_back",
         "spool": "AsideUnit Parked Spool",
-        "workspace": "UnitStream Workspace workspace_of",
+        "workspace": "Account UnitStream Workspace workspace_of",
     },
 )

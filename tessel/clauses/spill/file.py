@@ -29,7 +29,7 @@ import google_crc32c
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.workspace import Account
 from tessel.closing import Closing
 from tessel.errors import SpillError
 from tessel.lazy import dataclass

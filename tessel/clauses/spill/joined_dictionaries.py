@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
-from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.workspace import Account
 from tessel.clauses.values import is_text_or_binary, plain, ranks
 
 _PART_OF_ENTRIES = 16

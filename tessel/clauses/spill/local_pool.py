@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from tessel.cancelling import CancelFlag, check_cancelled, current_flag
-from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.workspace import Account
 from tessel.closing import Closing
 from tessel.errors import ForkUnsafeError
 from tessel.lazy import dataclass

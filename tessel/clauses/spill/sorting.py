@@ -30,11 +30,10 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.ordering import Ordering, Rows
-from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
 from tessel.clauses.spill.local_pool import Task
-from tessel.clauses.spill.workspace import Workspace
+from tessel.clauses.spill.workspace import Account, Workspace
 from tessel.clauses.values import with_used_entries
 from tessel.closing import Closing
 from tessel.lazy import dataclass

@@ -7,8 +7,8 @@ import threading
 import pyarrow as pa
 
 from tessel.arrays import empty_table
-from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
+from tessel.clauses.spill.workspace import Account
 from tessel.closing import Closing
 from tessel.ecs import ProcessingUnit
 

@@ -1,28 +1,32 @@
-"""A unit whose rows were reduced to groups, before there is a table of these.
+"""Units that clauses make: rows reduced to groups, before there is a table, and tables in order.
 
 It has one piece, whose table is made when it is touched; a clause that merges partial states takes
 the groups without a table.
 
-Doing to a unit that is read what was bound to its batch.
+Units of tables in plan order are here too, and what does to a unit that is read what was bound to
+its batch.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.arrays import concat_tables
+from tessel.arrays import arrow_array, concat_tables
 from tessel.cached import cached
-from tessel.ecs import ColRange, Piece, ProcessingUnit
+from tessel.clauses.spill.workspace import Workspace
+from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
+from tessel.store.index_column import index_integers
 from tessel.store.manifest.bindings import Bound, Computed, Conjunct
 
 if TYPE_CHECKING:
-    from tessel.clauses.grouped.group_tables import GroupShape
+    from tessel.clauses.grouped.group_states import GroupShape
     from tessel.clauses.grouped.partial_groups import PartialGroups
 
 
@@ -158,3 +162,50 @@ def columns_of(bound: Bound) -> Set[str]:
     if isinstance(bound, Computed):
         return bound.expression.columns()
     return bound.predicate.columns() if isinstance(bound, Conjunct) else frozenset()
+
+
+UNIT_ROWS = 65_536
+"""Rows that a unit has at least, but for the last: enough to be worth a task."""
+
+_UNITS_ALIVE = 16
+
+
+def unit_of_table(ordinal: int, row: int, table: pa.Table, index: str | None) -> ProcessingUnit:
+    """Return a table as a unit of one piece whose first row is ``row`` of the whole."""
+    schema = TableSchema(pa.schema([(f.name, f.type) for f in table.schema]), index)
+    times = None
+    if table.num_rows and index is not None:
+        ends = table.column(index).take(arrow_array(np.array([0, table.num_rows - 1])))
+        first, last = index_integers(ends, index).tolist()
+        times = TimeRange(first, last)
+    rows = RowRange(row, row + table.num_rows)
+    piece = Piece(table, rows, ColRange(0, table.num_columns), times)
+    return ProcessingUnit(ordinal, schema, [piece])
+
+
+def units_of_tables(
+    tables: Iterable[pa.Table], index: str | None, workspace: Workspace | None = None
+) -> Iterator[ProcessingUnit]:
+    """Gather tables, in order, into units of a size worth a task.
+
+    Parameters
+    ----------
+    tables
+        Of one schema.
+    index
+        The time index of the units.
+    workspace
+        Of the query, to whose byte budget many units fit.
+    """
+    most = None if workspace is None else workspace.account.limit // _UNITS_ALIVE
+    waiting: list[pa.Table] = []
+    ordinal = row = count = size = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        size += table.nbytes
+        if count >= UNIT_ROWS or (most is not None and size >= most):
+            yield unit_of_table(ordinal, row, concat_tables(waiting), index)
+            ordinal, row, count, size, waiting = ordinal + 1, row + count, 0, 0, []
+    if waiting:
+        yield unit_of_table(ordinal, row, concat_tables(waiting), index)

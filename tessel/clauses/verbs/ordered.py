@@ -322,7 +322,7 @@ class OrderedVerbs(Query):
         >>> trades.ewm(alpha=0.5).agg(smooth=("qty", "mean")).collect()["smooth"].to_pylist()
         [1.0, 1.6666666666666667, 2.4285714285714284, 3.2666666666666666]
         """
-        from tessel.clauses.along_rows.fading import fading_of
+        from tessel.clauses.along_rows.index_spans import fading_of
         from tessel.clauses.verbs.windows import EwmQuery
 
         share, half = fading_of(alpha, span, elapsed_text(halflife), com)

@@ -1,16 +1,20 @@
 """Arithmetic: ``+ - * / // % **``, unary minus, abs and round.
 
 Result types follow from operand types. Integers widen to the next width, at most 64 bits, where
-the kernels are checked: nothing ever wraps.
+results are checked: nothing ever wraps.
 
 Numbers beyond arithmetic: smaller and larger of several, clip, log, exp, sqrt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression
@@ -24,12 +28,88 @@ from tessel.expression.promotion import (
     temporal_sum,
 )
 from tessel.expression.types import Family, Operand, Signature, is_signed, refuse
+from tessel.expression.values import (
+    Compute,
+    Value,
+    as_numpy,
+    elementwise,
+    from_numpy,
+    nan_to_null,
+)
+
+_INT64_MAX = (1 << 63) - 1
+_INT64_MIN = -(1 << 63)
+_WHOLE = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
+
+
+def checked(function: Callable[..., Value], verb: str) -> Compute:
+    """Compute by a checked Arrow function, which also takes int64 beside uint64."""
+
+    def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        if result == pa.int64() and any(value.type == pa.uint64() for value in values):
+            return _whole_numbers(_WHOLE[verb], values)
+        if pa.types.is_decimal(result):
+            return pc.cast(function(*values), result)
+        return function(*values)
+
+    return compute
+
+
+def _whole_numbers(function: Callable[[Any, Any], Any], values: Sequence[Value]) -> Value:
+    """Compute on Python integers where uint64 exceeds int64, so that only results must fit."""
+    (left, left_valid), (right, right_valid) = map(as_numpy, values)
+    exact = function(left.astype(object), right.astype(object))
+    return _of_exact(exact, left_valid & right_valid, pa.int64(), values)
+
+
+def _of_exact(exact: Any, valid: Any, result: pa.DataType, values: Sequence[Value]) -> Value:
+    fits = np.array([_INT64_MIN <= item <= _INT64_MAX for item in exact], dtype=bool)
+    if not (fits | ~valid).all():
+        raise pa.ArrowInvalid("overflow")
+    return from_numpy(np.where(valid, exact, 0).astype(np.int64), valid, result, values)
+
+
+def _floored(function: Any, values: Sequence[Value], result: pa.DataType) -> Value:
+    (left, left_valid), (right, right_valid) = map(as_numpy, values)
+    valid = left_valid & right_valid & (right != 0)
+    divisor = np.where(right != 0, right, np.ones(1, right.dtype))
+    if left.dtype != right.dtype and pa.types.is_integer(result):
+        exact = function(left.astype(object), divisor.astype(object))
+        return _of_exact(exact, valid, result, values)
+    if function is np.floor_divide and left.dtype.kind == "i":
+        lowest = np.iinfo(left.dtype).min
+        if ((left == lowest) & (divisor == -1) & valid).any():
+            raise pa.ArrowInvalid("overflow")
+    with np.errstate(all="ignore"):
+        return from_numpy(function(left, divisor), valid, result, values)
+
+
+def whole_number(function: Callable[..., Value]) -> Compute:
+    """Compute by a function to whole numbers, which integers are already."""
+
+    def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        (value,) = values
+        return value if pa.types.is_integer(result) or pa.types.is_null(result) else function(value)
+
+    return compute
+
+
+def extreme(function: Callable[..., Value], *, skip_nulls: bool) -> Compute:
+    """Compute an extreme of each row, which skips missing values or is missing too."""
+
+    def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        return function(*(nan_to_null(value) for value in values), skip_nulls=skip_nulls)
+
+    return compute
+
 
 _NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
 
 
-class Add(Binary, name="add", sign="+", word="+", precedence=9):
+class Add(
+    Binary, name="add", sign="+", word="+", precedence=9, compute=checked(pc.add_checked, "add")
+):
     """``left + right``: numbers; timestamp and duration; two durations."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -37,7 +117,14 @@ class Add(Binary, name="add", sign="+", word="+", precedence=9):
         return temporal_sum("add", *operands) or arithmetic_types("add", *operands)
 
 
-class Subtract(Binary, name="subtract", sign="-", word="-", precedence=9):
+class Subtract(
+    Binary,
+    name="subtract",
+    sign="-",
+    word="-",
+    precedence=9,
+    compute=checked(pc.subtract_checked, "subtract"),
+):
     """``left - right``: numbers; two timestamps or dates (a duration); a duration from either."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -45,7 +132,14 @@ class Subtract(Binary, name="subtract", sign="-", word="-", precedence=9):
         return temporal_sum("subtract", *operands) or arithmetic_types("subtract", *operands)
 
 
-class Multiply(Binary, name="multiply", sign="*", word="*", precedence=10):
+class Multiply(
+    Binary,
+    name="multiply",
+    sign="*",
+    word="*",
+    precedence=10,
+    compute=checked(pc.multiply_checked, "multiply"),
+):
     """``left * right``: numbers; a duration and an integer."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -73,6 +167,15 @@ class Divide(Binary, name="divide", sign="/", word="/", precedence=10):
         arithmetic_types("divide", left, right)
         return _FLOATS
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Divide in float64; durations in their common unit."""
+        left, right = values
+        if pa.types.is_duration(left.type):
+            left, right = (
+                pc.cast(pc.cast(v, pa.int64()), pa.float64(), safe=False) for v in values
+            )
+        return pc.divide(left, right)
+
 
 class FloorDivide(Binary, name="floor_divide", sign="//", word="//", precedence=10):
     """``left // right``, rounded down; by zero it is missing."""
@@ -84,6 +187,10 @@ class FloorDivide(Binary, name="floor_divide", sign="//", word="//", precedence=
             return Signature((left.type, pa.int64()), left.type)
         return common_number("floor-divide", left, right)
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Divide rounding down; by zero is missing; the one quotient past 64 bits raises."""
+        return _floored(np.floor_divide, values, result)
+
 
 class Modulo(Binary, name="modulo", sign="%", word="%", precedence=10):
     """``left % right``, with the sign of the divisor; by zero it is missing."""
@@ -91,6 +198,10 @@ class Modulo(Binary, name="modulo", sign="%", word="%", precedence=10):
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the operands' common type."""
         return common_number("take the remainder of", *operands)
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Return the remainder with the divisor's sign; by zero is missing."""
+        return _floored(np.remainder, values, result)
 
 
 class Power(Binary, name="power", sign="**", word="**", precedence=12):
@@ -106,6 +217,12 @@ class Power(Binary, name="power", sign="**", word="**", precedence=12):
         yield Sub(self.left, 13)
         yield " ** "
         yield Sub(self.right, 11)
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Raise to a power in float64."""
+        (left, left_valid), (right, right_valid) = map(as_numpy, values)
+        with np.errstate(all="ignore"):
+            return from_numpy(np.power(left, right), left_valid & right_valid, result, values)
 
 
 class Negative(Unary, name="negative"):
@@ -136,8 +253,15 @@ class Negative(Unary, name="negative"):
             return Expression.pieces(self)
         return ("-", Sub(self.operand, 11))
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Change the sign, checked."""
+        (value,) = values
+        if pa.types.is_duration(result):
+            return pc.cast(pc.negate_checked(pc.cast(value, pa.int64())), result)
+        return pc.negate_checked(value)
 
-class Abs(Unary, name="abs"):
+
+class Abs(Unary, name="abs", compute=elementwise(pc.abs_checked)):
     """The distance from zero; signed integers widen."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -170,6 +294,15 @@ class Round(Expression, name="round"):
         require("round", operand, *_NUMBERS)
         return Signature((operand.type,), operand.type)
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Round halves to the even digit; integers have no digits after the point."""
+        (value,) = values
+        if pa.types.is_integer(result) or pa.types.is_null(result):
+            return value
+        if pa.types.is_decimal(result) and self.digits >= result.scale:
+            return value
+        return pc.round(value, ndigits=self.digits, round_mode="half_to_even")
+
 
 class _WholeNumber(Unary):
     """A number beside the operand that has no fraction."""
@@ -181,11 +314,11 @@ class _WholeNumber(Unary):
         return Signature((operand.type,), operand.type)
 
 
-class Ceil(_WholeNumber, name="ceil"):
+class Ceil(_WholeNumber, name="ceil", compute=whole_number(pc.ceil)):
     """The least whole number that is not below the operand."""
 
 
-class FloorNumber(_WholeNumber, name="floor_number"):
+class FloorNumber(_WholeNumber, name="floor_number", compute=whole_number(pc.floor)):
     """The greatest whole number that is not above the operand."""
 
 
@@ -215,11 +348,11 @@ def _of_one_order(what: str, operands: tuple[Operand, ...]) -> Signature:
     return Signature((result,) * len(operands), result)
 
 
-class MinOf(Extreme, name="min_of"):
+class MinOf(Extreme, name="min_of", compute=extreme(pc.min_element_wise, skip_nulls=True)):
     """The smallest of the operands in each row; missing ones are skipped."""
 
 
-class MaxOf(Extreme, name="max_of"):
+class MaxOf(Extreme, name="max_of", compute=extreme(pc.max_element_wise, skip_nulls=True)):
     """The largest of the operands in each row; missing ones are skipped."""
 
 
@@ -234,11 +367,11 @@ class Clip(Expression):
         return _of_one_order("clip", operands)
 
 
-class ClipLow(Clip, name="clip_low"):
+class ClipLow(Clip, name="clip_low", compute=extreme(pc.max_element_wise, skip_nulls=False)):
     """The operand, or the bound where the operand is below it."""
 
 
-class ClipHigh(Clip, name="clip_high"):
+class ClipHigh(Clip, name="clip_high", compute=extreme(pc.min_element_wise, skip_nulls=False)):
     """The operand, or the bound where the operand is above it."""
 
 
@@ -251,13 +384,13 @@ class FloatFunction(Unary):
         return Signature((pa.float64(),), pa.float64())
 
 
-class Log(FloatFunction, name="log"):
+class Log(FloatFunction, name="log", compute=elementwise(pc.ln)):
     """The natural logarithm."""
 
 
-class Exp(FloatFunction, name="exp"):
+class Exp(FloatFunction, name="exp", compute=elementwise(pc.exp)):
     """The exponential function."""
 
 
-class Sqrt(FloatFunction, name="sqrt"):
+class Sqrt(FloatFunction, name="sqrt", compute=elementwise(pc.sqrt)):
     """The square root."""

@@ -7,11 +7,14 @@ Choosing between values: case (when/where) and coalesce.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.errors import ExpressionError
 from tessel.expression.leaves import as_expression
 from tessel.expression.node import Expression
@@ -19,6 +22,16 @@ from tessel.expression.operators.shapes import Binary, Unary, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
 from tessel.expression.types import Family, Operand, Signature
+from tessel.expression.values import Compute, Value, elementwise, nan_to_null
+
+
+def chain(function: Callable[[Value, Value], Value]) -> Compute:
+    """Compute a flat chain, pair by pair."""
+
+    def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        return functools.reduce(function, values)
+
+    return compute
 
 
 def truth_signature(sign: str, operands: tuple[Operand, ...]) -> Signature:
@@ -101,15 +114,15 @@ class Connective(Expression):
         yield ")"
 
 
-class And(Connective, name="and", word="AND", precedence=2):
+class And(Connective, name="and", word="AND", precedence=2, compute=chain(pc.and_kleene)):
     """True where all operands are; false where one is false, whatever the others are."""
 
 
-class Or(Connective, name="or", word="OR", precedence=1):
+class Or(Connective, name="or", word="OR", precedence=1, compute=chain(pc.or_kleene)):
     """True where one operand is, whatever the others are; false where all are false."""
 
 
-class Xor(Binary, name="xor", sign="^", word="XOR", precedence=6):
+class Xor(Binary, name="xor", sign="^", word="XOR", precedence=6, compute=elementwise(pc.xor)):
     """True where exactly one of the two is; written ``^``."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -117,7 +130,7 @@ class Xor(Binary, name="xor", sign="^", word="XOR", precedence=6):
         return truth_signature("xor", operands)
 
 
-class Not(Unary, name="not"):
+class Not(Unary, name="not", compute=elementwise(pc.invert)):
     """True where the operand is false."""
 
     @property
@@ -195,6 +208,16 @@ class Case(Expression, name="case"):
         yield Sub(self.otherwise)
         yield ")"
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Return the value of the first true condition; the last value is the otherwise."""
+        count = len(self.conditions)
+        chosen = values[-1]
+        for condition, value in zip(
+            reversed(values[:count]), reversed(values[count : 2 * count]), strict=True
+        ):
+            chosen = pc.if_else(pc.coalesce(condition, arrow_scalar(False)), value, chosen)
+        return chosen
+
 
 class Coalesce(Expression, name="coalesce"):
     """The first operand that is not missing."""
@@ -210,3 +233,7 @@ class Coalesce(Expression, name="coalesce"):
         """Return the common type of the operands."""
         result = common_type("coalesce", operands)
         return Signature((result,) * len(operands), result)
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Return the first value that is not missing; a NaN that nothing replaces becomes null."""
+        return pc.coalesce(*(nan_to_null(value) for value in values))

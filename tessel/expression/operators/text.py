@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.errors import ExpressionError, shown
 from tessel.expression.leaves import Regex
 from tessel.expression.node import Expression, argument_text, require_text
@@ -15,6 +15,28 @@ from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
 from tessel.expression.types import Family, Operand, Signature
+from tessel.expression.values import Compute, Value, elementwise
+
+
+def predicate(function: Callable[[Value, str], Value]) -> Compute:
+    """Test for a part of a text."""
+
+    def compute(node: TextPredicate, values: Sequence[Value], result: pa.DataType) -> Value:
+        return function(values[0], node.part)
+
+    return compute
+
+
+def _has_offsets(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+        )
+    )
 
 
 def _text_to(name: str, operand: Operand, result: pa.DataType | None) -> Signature:
@@ -36,6 +58,10 @@ class Matches(Expression, name="matches", precedence=4):
     def pieces(self) -> Iterable[Piece]:
         """Return ``x matches 'regex'``."""
         return (Sub(self.operand, 5), f" matches {self.regex}")
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Search for the regular expression."""
+        return pc.match_substring_regex(values[0], self.regex.pattern)
 
 
 class TextPredicate(Expression):
@@ -71,17 +97,35 @@ class Like(TextPredicate, name="like", precedence=4):
         """Return ``x like 'pattern'``."""
         return (Sub(self.operand, 5), f" like {argument_text(self.part)}")
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Match a pattern; one that says no more than that a part is there is a search for it."""
+        part = self.part[1:-1]
+        if self.part == f"%{part}%" and part and not set(part) & set("%_\\"):
+            return Contains(self.operand, part).compute(values, result)
+        return pc.match_like(values[0], self.part)
 
-class StartsWith(TextPredicate, name="starts_with"):
+
+class StartsWith(TextPredicate, name="starts_with", compute=predicate(pc.starts_with)):
     """Whether the text starts with a part."""
 
 
-class EndsWith(TextPredicate, name="ends_with"):
+class EndsWith(TextPredicate, name="ends_with", compute=predicate(pc.ends_with)):
     """Whether the text ends with a part."""
 
 
 class Contains(TextPredicate, name="contains"):
     """Whether the part stands anywhere in the text."""
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Search for the part: Arrow's own search looks at each byte for itself."""
+        (value,) = values
+        if not self.part or not isinstance(value, pa.Array) or not _has_offsets(value.type):
+            return pc.match_substring(value, self.part)
+        from tessel.expression.text_bytes import texts_of
+        from tessel.kernels.search_rows import search_texts
+
+        found = search_texts(texts_of(value), self.part.encode())
+        return arrow_array(found, mask=numpy_array(value.is_null()) if value.null_count else None)
 
 
 class TextFunction(Unary):
@@ -92,15 +136,15 @@ class TextFunction(Unary):
         return _text_to(self.name, operands[0], None)
 
 
-class Lower(TextFunction, name="lower"):
+class Lower(TextFunction, name="lower", compute=elementwise(pc.utf8_lower)):
     """The text in lower case."""
 
 
-class Upper(TextFunction, name="upper"):
+class Upper(TextFunction, name="upper", compute=elementwise(pc.utf8_upper)):
     """The text in upper case."""
 
 
-class Strip(TextFunction, name="strip"):
+class Strip(TextFunction, name="strip", compute=elementwise(pc.utf8_trim_whitespace)):
     """The text without white space at its ends."""
 
 
@@ -114,6 +158,12 @@ class Length(Unary, name="length"):
         large = operand.type in (pa.large_string(), pa.large_binary())
         taken = pa.string() if operand.family is Family.NULL else operand.type
         return Signature((taken,), pa.int64() if large else pa.int32())
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Count characters of text, bytes of binary."""
+        (value,) = values
+        text = pa.types.is_string(value.type) or pa.types.is_large_string(value.type)
+        return pc.utf8_length(value) if text else pc.binary_length(value)
 
 
 class Replace(Expression, name="replace"):
@@ -133,6 +183,10 @@ class Replace(Expression, name="replace"):
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the operand's type."""
         return _text_to(self.name, operands[0], None)
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Put one part in place of another."""
+        return pc.replace_substring(values[0], pattern=self.old, replacement=self.new)
 
 
 class Slice(Expression, name="slice"):
@@ -157,6 +211,12 @@ class Slice(Expression, name="slice"):
         """Return the operand's type."""
         return _text_to(self.name, operands[0], None)
 
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Cut characters out."""
+        if self.stop is not None and self.stop <= self.start:
+            return pc.utf8_slice_codeunits(values[0], start=0, stop=0)
+        return pc.utf8_slice_codeunits(values[0], start=self.start, stop=self.stop)
+
 
 class Concat(Expression, name="concat"):
     """Several texts one after the other; missing where one is missing."""
@@ -175,3 +235,9 @@ class Concat(Expression, name="concat"):
         found = common_type("concat", operands)
         result = pa.string() if pa.types.is_null(found) else found
         return Signature((result,) * len(operands), result)
+
+    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
+        """Join texts."""
+        return pc.binary_join_element_wise(
+            *values, arrow_scalar("", result), null_handling="emit_null"
+        )

@@ -25,8 +25,7 @@ from tessel.clauses.aggregates.selective import Max, Min
 from tessel.clauses.aggregation import Aggregation, PartialAggregation
 from tessel.clauses.base import drops_rows
 from tessel.clauses.capabilities import Proves
-from tessel.clauses.grouped.group_states import StateKey
-from tessel.clauses.grouped.group_tables import GroupShape
+from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import NamedAggregate

@@ -184,8 +184,7 @@ def _any(spans: Sequence[_Span | None]) -> _Span | None:
 
 def _listed(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
     """Return the span of the values that a predicate lists; None where it is not on the index."""
-    from tessel.expression.kernels.membership import members
-    from tessel.expression.operators.membership import IsIn
+    from tessel.expression.operators.membership import IsIn, members
 
     match predicate:
         case IsIn(operand=Column(column=name), values=values) if name == index:

@@ -39,7 +39,7 @@ def lower_order(draft: Draft) -> Draft:
             clauses.append(clause)
         elif is_one_of(clause, ("distinct",)):
             from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
-            from tessel.clauses.grouped.group_tables import POSITION
+            from tessel.clauses.grouped.group_states import POSITION
             from tessel.clauses.partition import Partition
 
             assert isinstance(clause, Distinct)
@@ -81,7 +81,7 @@ def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> No
 def _with_ties(partial: Clause, groups: Clause) -> Clause | None:
     """Return a top-k as it must be before groups are ordered; None where no order says the same."""
     from tessel.clauses.aggregation import OrderGroups
-    from tessel.clauses.grouped.group_tables import POSITION
+    from tessel.clauses.grouped.group_states import POSITION
     from tessel.clauses.top_k import PartialTopK
 
     assert isinstance(partial, PartialTopK)

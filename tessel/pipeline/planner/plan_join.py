@@ -39,7 +39,7 @@ from tessel.clauses.combining import (
 )
 from tessel.clauses.distinct import Distinct
 from tessel.clauses.filter import Filter
-from tessel.clauses.joining.strategy import is_held_whole
+from tessel.clauses.joining.steps import is_held_whole
 from tessel.clauses.select import Select
 from tessel.clauses.values import normalised, plain_type
 from tessel.expression import literal_codec
@@ -48,7 +48,7 @@ from tessel.expression.leaves import Column, ValueSet, literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.comparison import GreaterEqual, LessEqual
 from tessel.expression.operators.membership import IsIn
-from tessel.expression.raising import cannot_raise
+from tessel.expression.rewriting import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family
 from tessel.lazy import dataclass

@@ -38,8 +38,8 @@ from tessel.spark_exec.source.types import spark_schema, wire_schema
 from tessel.spark_exec.submission import check_same_package, package_build
 from tessel.spark_exec.units import source_units
 from tessel.store.objects.open import address_of
-from tessel.store.pinned import PinnedViews
 from tessel.store.repository import Repository
+from tessel.store.view import PinnedViews
 
 _LEAST_TASK_BYTES, _MOST_TASK_BYTES = 4 << 20, 64 << 20
 _USUAL_TASKS = 200

@@ -6,22 +6,28 @@ serves recorders of other processes, which log to a :class:`SocketSink`. A :clas
 event, a :class:`Cell` the values of one of its components, a :class:`Table` a batch of events.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tessel.lazy import names_from
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.cell import Cell
-from tessel.store.events.collection import Collected
+from tessel.store.events.collection import Change, Collected
 from tessel.store.events.converters import Converter, converter_names, register_converter
 from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
-from tessel.store.events.live_store import Change, LiveStore
+from tessel.store.events.extension_types import Reference
+from tessel.store.events.live_store import LiveStore
 from tessel.store.events.queries import Found, join_instances
 from tessel.store.events.recorder import Recorder, Sink
-from tessel.store.events.reference import Reference
 from tessel.store.events.reference_reader import ReferenceReader
-from tessel.store.events.row import Row
-from tessel.store.events.server import EventServer
+from tessel.store.events.row import Cell, Row
 from tessel.store.events.sinks.file_sink import FileSink
 from tessel.store.events.sinks.socket_sink import SocketSink
 from tessel.store.events.table import Table
 from tessel.store.events.timeline import Timeline, TimelineKind
+
+if TYPE_CHECKING:
+    from tessel.store.events.server import EventServer
 
 __all__ = [
     "Cell",
@@ -50,3 +56,5 @@ __all__ = [
     "log_time",
     "register_converter",
 ]
+
+__getattr__ = names_from(__name__, {"server": "EventServer"})  # the event loop's modules are many

@@ -12,13 +12,10 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
-from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of, lists_of
-from tessel.store.events.event_ids import id_parts, ids_as_arrow, ids_of_arrow
-from tessel.store.events.extension_types import EventIdType, ReferenceType
-from tessel.store.events.reference import check_references
-from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
-from tessel.store.events.runs import from_text, to_text
+from tessel.store.events.event_ids import from_text, id_parts, ids_as_arrow, ids_of_arrow, to_text
+from tessel.store.events.extension_types import EventIdType, ReferenceType, check_references
+from tessel.store.events.row import INSTANCE_KEY, MARKS, Row, check_type
 from tessel.store.events.timeline import (
     Timeline,
     TimelineKind,

@@ -20,8 +20,7 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
-from tessel.store.events.event_ids import Ids
-from tessel.store.events.runs import Runs
+from tessel.store.events.event_ids import Ids, Runs
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
 

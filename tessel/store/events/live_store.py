@@ -20,53 +20,36 @@ from tessel.errors import (
 )
 from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.forking import after_fork
-from tessel.lazy import dataclass
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
 from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.collection import (
+    ArrivalClock,
+    Change,
     Collected,
+    Events,
+    batches_of,
     collect_before,
     collect_overwritten,
     drop_where,
     id_at_fraction,
+    new_batches,
 )
 from tessel.store.events.event_file import Journal, opening, read_events, write_events
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.index import Draft, ShapeLog, View
-from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
 from tessel.store.events.recordings import save_recording
 from tessel.store.events.reference_reader import ReferenceReader, References
-from tessel.store.events.server import EventServer
 from tessel.store.events.stored_cells import CellCache
 from tessel.store.events.timeline import time_of
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
 
+if TYPE_CHECKING:
+    from tessel.store.events.server import EventServer
+
 _MOST_ROUNDS = 4
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a subscriber is told.
-
-    Attributes
-    ----------
-    kind
-        ``"added"``, ``"collected"`` or ``"dropped"``.
-    events
-        How many.
-    batches
-        Those that were added.
-    horizons
-        Of a collection: from when on every state is what it was.
-    """
-
-    kind: Literal["added", "collected", "dropped"]
-    events: int
-    batches: tuple[EventBatch, ...] = ()
-    horizons: tuple[tuple[str, int], ...] = ()
 
 
 @checks_arguments
@@ -203,6 +186,8 @@ class LiveStore(Closing, EventAnswers):
         StoreError
             Where it cannot listen.
         """
+        from tessel.store.events.server import EventServer
+
         server = EventServer(
             self.insert,
             address,

@@ -14,9 +14,8 @@ from tessel.errors import InvalidInputError
 from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Shape, chunk_of, lists_of
-from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS
+from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS, Cell
 from tessel.store.events.timeline import Timeline, TimelineKind
 from tessel.store.events.timeline import time_point_of as times_of
 

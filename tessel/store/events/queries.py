@@ -19,11 +19,10 @@ from tessel.arrays import arrow_array
 from tessel.errors import ColumnNotFoundError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
-from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk, Rows, cast_lists
 from tessel.store.events.event_ids import Ids, id_bytes, ids_as_arrow, log_time
 from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
-from tessel.store.events.row import INSTANCE_KEY
+from tessel.store.events.row import INSTANCE_KEY, Cell
 from tessel.store.events.timeline import STAMP, Timeline
 
 _BEFORE_ALL: Key = (-(2**63), -1, -1)

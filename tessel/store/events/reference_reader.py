@@ -21,10 +21,9 @@ from tessel.errors import (
     StoreAccessError,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.store.events.cell import Cell
-from tessel.store.events.extension_types import ReferenceType
+from tessel.store.events.extension_types import Reference, ReferenceType
 from tessel.store.events.queries import Found
-from tessel.store.events.reference import Reference
+from tessel.store.events.row import Cell
 from tessel.store.lru_cache import ByteLruCache
 from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
 

@@ -1,18 +1,27 @@
-"""Row: one event, and what it is refused for."""
+"""Row and Cell: one event, the values of one of its components, and what they are refused for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.errors import DuplicateColumnError, InvalidInputError
-from tessel.errors.arguments import checks_arguments
-from tessel.store.events.cell import Cell, check_instances
+from tessel.errors import DuplicateColumnError, InvalidInputError, TesselError, UnsupportedTypeError
+from tessel.errors.arguments import check_nesting, checks_arguments
+from tessel.errors.root import without_secrets
+from tessel.expression.scalars import array_of
+from tessel.lazy import dataclass
 from tessel.store.events.event_ids import id_bytes, id_parts
-from tessel.store.events.timeline import Timeline, check_entity, time_point_of
+from tessel.store.events.extension_types import (
+    Reference,
+    ReferenceType,
+    check_references,
+    reference_array,
+)
+from tessel.store.events.timeline import Timeline, check_component, check_entity, time_point_of
 
 CLEAR = "tessel.clear"
 """Component of an event that clears its entity."""
@@ -21,6 +30,163 @@ CLEAR_RECURSIVE = "tessel.clear_recursive"
 INSTANCE_KEY = "tessel.instance_key"
 """Component that names the instances of its event, for joins."""
 MARKS = (CLEAR, CLEAR_RECURSIVE)
+
+
+@checks_arguments
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A list of values of one component, of one type.
+
+    No value clears the component, one value stands for all instances, otherwise there is one for
+    each instance.
+
+    Attributes
+    ----------
+    component
+        Its name.
+    values
+        The values; read only, as all of Arrow is.
+    """
+
+    component: str
+    values: pa.Array
+
+    @classmethod
+    def from_values(
+        cls, component: str, values: Iterable[Any], data_type: pa.DataType | None = None
+    ) -> Cell:
+        """Make a cell of Python values; ``data_type`` is needed where there are none.
+
+        Raises
+        ------
+        InvalidInputError
+            For values of several types, or none without a type; for a :class:`Reference` beside
+            other values, or of a component of another type.
+        """
+        given = list(values)
+        check_nesting(given)
+        try:
+            if data_type == ReferenceType() or any(isinstance(v, Reference) for v in given):
+                array = reference_array(given)
+            else:
+                array = array_of(given, data_type)
+        except TesselError as error:
+            raise error.with_context(component=component) from None
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"component {component!r}: values that are of no one type: {error}",
+                component=component,
+            ) from error
+        return cls.from_arrow(component, array)
+
+    @classmethod
+    def from_arrow(cls, component: str, values: pa.Array | pa.ChunkedArray) -> Cell:
+        """Make a cell of an Arrow array."""
+        check_component(component)
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        check_type(component, array.type)
+        if array.type == ReferenceType():
+            check_references(component, array)
+        return cls(component, array)
+
+    @classmethod
+    def empty(cls, component: str, data_type: pa.DataType) -> Cell:
+        """Make a cell without values, which clears the component."""
+        return cls.from_arrow(component, arrow_array([], data_type))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+        return self.values.type
+
+    def to_arrow(self) -> pa.Array:
+        """Return the values."""
+        return self.values
+
+    def to_list(self) -> list[Any]:
+        """Return the values as Python has them."""
+        return self.values.to_pylist()  # type: ignore[no-any-return]
+
+    def instances(self, count: int) -> pa.Array:
+        """Return a value for each of ``count`` instances: the last stands for those that lack one.
+
+        An empty cell stays empty.
+
+        Raises
+        ------
+        InvalidInputError
+            For what is no number of instances that an event can have.
+        """
+        check_instances(count)
+        if len(self.values) in (0, count):
+            return self.values
+        return self.values.take(arrow_array(np.minimum(np.arange(count), len(self.values) - 1)))
+
+    def __repr__(self) -> str:
+        return f"Cell({self.component!r}, {without_secrets(str(self.values))})"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Cell)
+            and self.component == other.component
+            and self.values.equals(other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def check_type(component: str, kind: pa.DataType) -> pa.DataType:
+    """Return the type of a component; refuse one whose values cannot be held as columns.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        For values without a type or a width, which any number of rows could claim to have, and for
+        large lists, unions, run-ends and views of lists.
+    """
+    if pa.types.is_null(kind):
+        raise UnsupportedTypeError(
+            f"component {component!r}: the values have no type",
+            hint="give the type: Cell.from_values(name, [], pa.float64())",
+            component=component,
+        )
+    if pa.types.is_large_list(kind) or not _can_be_held(kind):
+        raise UnsupportedTypeError(
+            f"component {component!r}: values of type {kind} cannot be logged",
+            hint="use numbers, text, bytes, times, or lists and structs of them",
+            component=component,
+        )
+    return kind
+
+
+def _can_be_held(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return type(kind).__hash__ is not None and _can_be_held(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _can_be_held(kind.value_type)
+    if pa.types.is_map(kind):
+        return _can_be_held(kind.key_type) and _can_be_held(kind.item_type)
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(_can_be_held(field.type) for field in kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _can_be_held(kind.value_type)
+    if pa.types.is_fixed_size_list(kind):
+        return kind.list_size > 0 and _can_be_held(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return bool(kind.byte_width > 0)
+    # Arrow before 25 does not call run-ends nested.
+    return not kind.num_fields and not pa.types.is_null(kind)
+
+
+def check_instances(count: object) -> None:
+    """Raise ``InvalidInputError`` for what is no number of instances of an event."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise InvalidInputError(f"num_instances is a whole number, not {count!r}")
+    if not 0 <= count < 2**32:
+        raise InvalidInputError(f"an event of {count} instances")
 
 
 @checks_arguments

@@ -1,13 +1,20 @@
-"""EventServer: a live store that takes events from other processes of this machine."""
+"""EventServer: a live store that takes events from other processes of this machine.
+
+One thread runs an event loop that hears all who connect; a connection costs no thread before it has
+sent a request. Where the process has no handle left for another connection, accepting pauses.
+"""
 
 from __future__ import annotations
 
-import ipaddress
+import asyncio
+import contextlib
+import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tessel.closing import Closing
@@ -15,10 +22,13 @@ from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselE
 from tessel.forking import after_fork
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.reception import Reception, shut
+
+_logger = logging.getLogger("tessel")
 
 _WAITING_CONNECTIONS = 128
-_HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20
+_PAUSE_SECONDS = 0.5
+_GREETING_SECONDS, _HEAR_OUT_SECONDS = 10.0, 1.0
+_READ_BYTES = 1 << 20
 
 
 class EventServer(Closing):
@@ -39,12 +49,11 @@ class EventServer(Closing):
         How long the rest of a request may take after its first byte, and the producer to read the
         reply. Between requests a producer may be silent for as long as it likes.
     on_error
-        Called with what was refused, on the thread that serves its producer. The producer is told
-        in any case.
+        Called with what was refused, on a thread of the server. The producer is told in any case.
 
     Notes
     -----
-    A thread a producer that has greeted; one hears all others. The next request of a producer is
+    A thread a producer that has sent a request; one hears all. The next request of a producer is
     read when the one before is in the store and answered, so that a store that is slow slows its
     producers down, and no more than a request of each waits in memory.
     """
@@ -73,20 +82,20 @@ class EventServer(Closing):
         self._max_producers = max_producers
         self._request_seconds = request_seconds
         self._on_error = on_error
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._producers: dict[socket.socket, threading.Thread] = {}
-        self._listener = _listening(check_address(address))
+        self._listener = _listening(wire.check_address(address))
         self._path = None if isinstance(address, tuple) else Path(address)
         self._process = os.getpid()
-        self._reception = Reception(self._listener, self._admit, self._report)
-        self._thread = threading.Thread(
-            target=self._reception.run, args=(self._stopped,), name="tessel-events", daemon=True
-        )
+        self._visitors: dict[socket.socket, asyncio.Task[None]] = {}
+        self._producers: dict[socket.socket, asyncio.Task[None]] = {}
+        self._takers: set[int] = set()
+        self._is_closed = False
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="tessel-events", daemon=True)
         try:
             self._thread.start()
         except RuntimeError as error:
-            self._reception.close()
+            self._loop.close()
             self._stop_listening()
             raise StoreError.for_no_thread("the server") from error
         after_fork(self, EventServer._let_go)
@@ -106,17 +115,13 @@ class EventServer(Closing):
 
     def close(self) -> None:
         """Take no more requests; those that are here are answered before this returns."""
-        if self._stopped.is_set() or self._process != os.getpid():  # a child has no such threads
+        if self._is_closed or self._process != os.getpid():  # a child has no such threads
             return
-        self._stopped.set()
-        self._thread.join()
+        self._is_closed = True
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        if threading.get_ident() not in (self._thread.ident, *self._takers):
+            self._thread.join()
         self._stop_listening()
-        with self._lock:
-            producers = dict(self._producers)
-        for connection, thread in producers.items():
-            shut(connection, socket.SHUT_RD)
-            if thread is not threading.current_thread():
-                thread.join()
 
     def _stop_listening(self) -> None:
         self._listener.close()
@@ -125,119 +130,170 @@ class EventServer(Closing):
 
     def _let_go(self) -> None:
         """Close all connections in a forked child, which would keep producers waiting."""
-        self._listener.close()
-        self._reception.close()
-        for connection in list(self._producers):
+        for connection in (self._listener, *self._visitors, *self._producers):
             connection.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._stopped.is_set() else f"{self.producers} producers"
+        state = "closed" if self._is_closed else f"{self.producers} producers"
         return f"EventServer({state})"
 
-    # --- inside -----------------------------------------------------------------------------------
+    # --- the event loop ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        accepting = asyncio.create_task(self._accept())
+        await self._stopping.wait()
+        for task in (accepting, *self._visitors.values()):
+            task.cancel()
+        for connection in self._producers:  # what is here can be read, and then it ends
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RD)
+        left = (accepting, *self._visitors.values(), *self._producers.values())
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = await self._loop.sock_accept(self._listener)
+            except ConnectionError:  # somebody left before he was heard
+                continue
+            except OSError as error:
+                self._report(StoreError.for_no_connection(error))
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            self._receive(connection)
+            await asyncio.sleep(0)  # others may be at work
+
+    def _receive(self, connection: socket.socket) -> None:
+        if len(self._visitors) >= _WAITING_CONNECTIONS:
+            self._visitors.pop(next(iter(self._visitors))).cancel()
+            self._report(StoreError("a producer broke off: others waited behind it"))
+        task = self._visitors[connection] = asyncio.create_task(self._hear(connection))
+        task.add_done_callback(lambda _: connection.close())
+
+    async def _hear(self, connection: socket.socket) -> None:
+        """Serve a connection: its greeting, then request after request."""
+        reader, writer = await asyncio.open_connection(sock=connection, limit=_READ_BYTES)
+        try:
+            try:
+                async with asyncio.timeout(_GREETING_SECONDS):
+                    wire.check_greeting(await _exactly(reader, len(wire.GREETING)))
+                self._admit(connection)
+            except TesselError as error:
+                refusal = wire.GREETING + wire.LIMIT.pack(0) + wire.error_reply(0, error)
+                await _say_last(reader, writer, refusal)
+                raise
+            writer.write(wire.GREETING + wire.LIMIT.pack(self._max_request_bytes))
+            thread = ThreadPoolExecutor(1, "tessel-producer")
+            try:
+                await self._take_all(reader, writer, thread)
+            finally:
+                thread.shutdown(wait=False, cancel_futures=True)
+        except TesselError as error:
+            self._report(error)
+        except TimeoutError:
+            greeted = connection in self._producers
+            late = "a request did not come in time" if greeted else "it did not greet in time"
+            self._report(StoreError(f"a producer broke off: {late}"))
+        except OSError as error:
+            self._report(StoreError(f"a producer broke off: {error}"))
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(_HEAR_OUT_SECONDS):
+                    await writer.wait_closed()
+            self._visitors.pop(connection, None)
+            self._producers.pop(connection, None)
 
     def _admit(self, connection: socket.socket) -> None:
-        """Serve a producer that has greeted on a thread of its own."""
         if self.producers >= self._max_producers:
             raise StoreBusyError(
                 f"{self._max_producers} producers are connected already",
                 hint="let a process have one sink, or serve with more max_producers",
             )
-        thread = threading.Thread(
-            target=self._serve, args=(connection,), name="tessel-producer", daemon=True
-        )
-        with self._lock:
-            self._producers[connection] = thread
-        try:
-            thread.start()
-        except RuntimeError as error:
-            with self._lock:
-                del self._producers[connection]
-            raise StoreBusyError.for_no_thread("another producer") from error
+        self._producers[connection] = self._visitors.pop(connection)
 
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            with connection:
-                connection.settimeout(self._request_seconds)
-                connection.sendall(wire.GREETING + wire.LIMIT.pack(self._max_request_bytes))
-                self._take_all(connection)
-        except TesselError as error:
-            self._report(error)
-        except OSError as error:
-            self._report(StoreError(f"a producer broke off: {error}"))
-        finally:
-            with self._lock:
-                self._producers.pop(connection, None)
-
-    def _take_all(self, connection: socket.socket) -> None:
+    async def _take_all(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, thread: Executor
+    ) -> None:
         decoder = wire.Decoder(self._max_request_bytes)
-        while True:
+        while not self._stopping.is_set():
             sequence = 0
             try:
-                request = wire.receive_request(connection, decoder, self._request_seconds)
-                if request is None:
+                first = await reader.read(1)
+                if not first:
                     return
-                sequence, stored, plain, checksum = request
-                batches = decoder.batches(stored, plain, checksum)
+                async with asyncio.timeout(self._request_seconds):
+                    header = first + await _exactly(reader, wire.REQUEST.size - 1)
+                    stored, plain, checksum, sequence = wire.REQUEST.unpack(header)
+                    decoder.check_lengths(stored, plain)
+                    content = await _exactly(reader, stored)
+                unpack = partial(decoder.batches, content, plain, checksum)
+                answer = await self._in_thread(thread, partial(self._taken, sequence, unpack))
             except TesselError as error:  # where the next request begins is not known
-                _say_last(connection, wire.error_reply(sequence, error))
+                await _say_last(reader, writer, wire.error_reply(sequence, error))
                 raise
-            answer = self._taken(sequence, batches)
-            connection.settimeout(self._request_seconds)
-            connection.sendall(answer)
-            if self._stopped.is_set():
-                return
+            async with asyncio.timeout(self._request_seconds):
+                writer.write(answer)
+                await writer.drain()
 
-    def _taken(self, sequence: int, batches: Sequence[EventBatch]) -> bytes:
-        """Take events, and return the reply."""
+    async def _in_thread(self, thread: Executor, take: Callable[[], bytes]) -> bytes:
+        try:
+            taking = self._loop.run_in_executor(thread, take)
+        except RuntimeError as error:
+            raise StoreBusyError.for_no_thread("another producer") from error
+        return await taking
+
+    # --- the thread of a producer -----------------------------------------------------------------
+
+    def _taken(self, sequence: int, unpack: Callable[[], Sequence[EventBatch]]) -> bytes:
+        """Take the events of a request, and return the reply."""
+        batches = unpack()
+        self._takers.add(threading.get_ident())
         try:
             return wire.reply(sequence, self._insert(batches))
         except TesselError as error:
             found: TesselError = error
         except Exception as error:  # the producer keeps its events, whatever went wrong here
             found = StoreError(f"the live store could not take events: {error!r}")
+        finally:
+            self._takers.discard(threading.get_ident())
         self._report(found)
         return wire.error_reply(sequence, found)
 
     def _report(self, error: TesselError) -> None:
         if self._on_error is not None:
-            self._on_error(error)
+            try:
+                self._on_error(error)
+            except Exception:  # of one producer; the others are served on
+                _logger.exception("on_error of an event server raised")
 
 
-def check_address(address: wire.Address) -> wire.Address:
-    """Return an address on this machine; refuse what is none.
-
-    Raises
-    ------
-    InvalidInputError
-        For an address that other machines can reach: nobody is asked who he is.
-    """
-    if isinstance(address, str | Path):
-        return address
-    if (
-        not isinstance(address, tuple)
-        or len(address) != 2
-        or not isinstance(address[0], str)
-        or type(address[1]) is not int
-        or not 0 <= address[1] < 1 << 16
-    ):
-        raise InvalidInputError(
-            f"{address!r} is no address", hint='give ("127.0.0.1", 9000), or a path'
-        )
-    if address[0] != "localhost" and not _is_loopback(address[0]):
-        raise InvalidInputError(
-            f"{address[0]!r} can be reached from other machines, and producers are not asked who "
-            "they are",
-            hint='use "127.0.0.1", and a tunnel from elsewhere',
-        )
-    return address
+# --- connections ----------------------------------------------------------------------------------
 
 
-def _is_loopback(host: str) -> bool:
+async def _exactly(reader: asyncio.StreamReader, count: int) -> bytes:
+    """Return so many bytes of a connection; memory grows as they arrive."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return await reader.readexactly(count)
+    except asyncio.IncompleteReadError as error:
+        left = count - len(error.partial)
+        raise ConnectionError(f"the other side went away {left} bytes too early") from error
+
+
+async def _say_last(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes
+) -> None:
+    """Send an answer and hear the other side out: unread bytes would make it lose the answer."""
+    with contextlib.suppress(OSError):  # it is gone, or goes on and on
+        writer.write(answer)
+        writer.write_eof()
+        async with asyncio.timeout(_HEAR_OUT_SECONDS):
+            while await reader.read(_READ_BYTES):
+                pass
 
 
 def _listening(address: wire.Address) -> socket.socket:
@@ -282,16 +338,3 @@ def _remove_left(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
     raise StoreBusyError(f"another process listens at {str(path)!r}", hint="choose another path")
-
-
-def _say_last(connection: socket.socket, answer: bytes) -> None:
-    """Send an answer and hear the other side out: unread bytes would make it lose the answer."""
-    connection.sendall(answer)
-    shut(connection, socket.SHUT_WR)
-    deadline = time.monotonic() + _HEAR_OUT_SECONDS
-    connection.settimeout(_HEAR_OUT_SECONDS)
-    try:
-        while connection.recv(_HEAR_OUT_BYTES) and time.monotonic() < deadline:
-            pass
-    except OSError:  # it is gone, or goes on and on
-        return

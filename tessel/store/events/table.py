@@ -18,11 +18,10 @@ from tessel.store.events.batch import (
     columns_by_kind,
     only_column,
 )
-from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import lists_of
 from tessel.store.events.event_ids import EventIds, id_bytes
 from tessel.store.events.extension_types import EntityPathType, EventIdType
-from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, INSTANCE_KEY, Row
+from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, INSTANCE_KEY, Cell, Row
 from tessel.store.events.timeline import Timeline, TimelineKind, check_component
 
 _COMPONENT = b"tessel.component"

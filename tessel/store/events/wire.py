@@ -18,10 +18,10 @@ No length is believed: nothing is allocated for more bytes than arrived, or than
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import socket
 import struct
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -254,30 +254,52 @@ def _hostile(what: str) -> InvalidInputError:
 # --- sockets --------------------------------------------------------------------------------------
 
 
-def receive(connection: socket.socket, count: int, until: float | None = None) -> bytes:
-    """Return that many bytes of a connection; memory grows as they arrive.
+def check_address(address: Address) -> Address:
+    """Return an address on this machine; refuse what is none.
 
-    Parameters
-    ----------
-    connection, count
-        Where from, and how many.
-    until
-        When they must be there, by the monotonic clock, however they trickle in; None for no end.
+    Raises
+    ------
+    InvalidInputError
+        For an address that other machines can reach: nobody is asked who he is.
+    """
+    if isinstance(address, str | Path):
+        return address
+    if (
+        not isinstance(address, tuple)
+        or len(address) != 2
+        or not isinstance(address[0], str)
+        or type(address[1]) is not int
+        or not 0 <= address[1] < 1 << 16
+    ):
+        raise InvalidInputError(
+            f"{address!r} is no address", hint='give ("127.0.0.1", 9000), or a path'
+        )
+    if address[0] != "localhost" and not _is_loopback(address[0]):
+        raise InvalidInputError(
+            f"{address[0]!r} can be reached from other machines, and producers are not asked who "
+            "they are",
+            hint='use "127.0.0.1", and a tunnel from elsewhere',
+        )
+    return address
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def receive(connection: socket.socket, count: int) -> bytes:
+    """Return that many bytes of a connection; memory grows as they arrive.
 
     Raises
     ------
     ConnectionError
         Where the other side has gone before.
-    TimeoutError
-        Where they are late.
     """
     data = bytearray()
     while len(data) < count:
-        if until is not None:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"{count - len(data)} bytes of a request did not come in time")
-            connection.settimeout(left)
         part = connection.recv(min(count - len(data), _READ_BYTES))
         if not part:
             raise ConnectionError(f"the other side went away {count - len(data)} bytes too early")
@@ -297,24 +319,6 @@ def check_greeting(greeting: bytes) -> None:
         raise FormatVersionError(
             f"events of version {version} arrive", hint=f"this release takes version {_VERSION}"
         )
-
-
-def receive_request(
-    connection: socket.socket, decoder: Decoder, seconds: float
-) -> tuple[int, bytes, int, int] | None:
-    """Return sequence, stored bytes, plain length and checksum; None where a producer left.
-
-    The first byte may take as long as it likes, all others ``seconds`` together.
-    """
-    connection.settimeout(None)
-    first = connection.recv(1)
-    if not first:
-        return None
-    until = time.monotonic() + seconds
-    header = first + receive(connection, REQUEST.size - 1, until)
-    stored, plain, checksum, sequence = REQUEST.unpack(header)
-    decoder.check_lengths(stored, plain)
-    return sequence, receive(connection, stored, until), plain, checksum
 
 
 def reply(sequence: int, new: int) -> bytes:

@@ -6,16 +6,24 @@ is made anew on the newest entry, which costs the nodes it touches and the entry
 That a number is free means that nobody has committed it only while entries are not collected. So
 entries are left alone for ``ENTRY_AGE`` at least, and a writer that took long, because it was
 stopped on the way for instance, looks once more at what it has won.
+
+A writer that has lost many commits in a row asks for an advisory lock; nothing but fairness depends
+on it. On a local disk it is a lock of a file (``flock``), which ends with the process that has it;
+elsewhere writers pause at random. A writer that does not get the lock in time goes on without it:
+the log alone decides who wins.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.lazy import dataclass
@@ -26,10 +34,12 @@ from tessel.store.history.tree import NodeWriter
 from tessel.store.history.versions import Versions, jump_from, seconds
 from tessel.store.names import new_id, refs_name
 from tessel.store.objects.base import ObjectStore, checksum, put_all
+from tessel.store.objects.local import TEMPORARY, LocalObjects
 
 if TYPE_CHECKING:
     from tessel.store.history.committed_changes import CommittedChange
     from tessel.store.history.refs import Refs
+
 
 ENTRY_AGE = timedelta(hours=6)
 """No collection takes a log entry that is younger, whatever age it was asked for."""
@@ -98,8 +108,6 @@ class Committer(Versions):
 
         Whatever ``make`` raises ends it, with nothing committed.
         """
-        from tessel.store.history.advisory_lock import advisory_lock
-
         commit = new_id().hex()
         losses = 0
         with contextlib.ExitStack() as locks:
@@ -215,3 +223,66 @@ class Committer(Versions):
         refs = refs.moved({draft.branch: number})
         name, data = refs_name(new_id()), seal(refs.to_json())
         return Reference(name, len(data), checksum(data)), {}, [(name, data)]
+
+
+# --- the advisory lock ----------------------------------------------------------------------------
+
+_LONGEST_WAIT_SECONDS = 2.0
+_POLL_SECONDS = 0.002
+_LONGEST_PAUSE_INSTEAD_SECONDS = 0.5
+
+
+@runtime_checkable
+class SupportsAdvisoryLock(Protocol):
+    """An object store with an advisory lock of its own.
+
+    Without one, a local disk uses a lock file, and other stores a random pause.
+    """
+
+    def advisory_lock(self, name: str) -> AbstractContextManager[None]:
+        """Return a context that waits for the lock of that name, or gives up after a while."""
+
+
+def advisory_lock(objects: ObjectStore, name: str) -> AbstractContextManager[None]:
+    """Return a context that waits for a lock and has it; ``name`` is lower-case letters."""
+    if isinstance(objects, SupportsAdvisoryLock):
+        return objects.advisory_lock(name)
+    if isinstance(objects, LocalObjects):
+        return _locked(os.path.join(objects.uri, TEMPORARY, f"turn-{name}"))
+    return _paused()
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError:
+            descriptor = None
+        if descriptor is not None:
+            stack.callback(os.close, descriptor)  # which ends the lock
+            _wait_for_lock(descriptor)
+        yield
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    import random
+
+    until = time.monotonic() + _LONGEST_WAIT_SECONDS
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(random.uniform(0, 2 * _POLL_SECONDS))
+        except OSError:
+            return  # a file system without locks
+        else:
+            return
+
+
+@contextlib.contextmanager
+def _paused() -> Iterator[None]:
+    import random
+
+    time.sleep(random.uniform(0, _LONGEST_PAUSE_INSTEAD_SECONDS))
+    yield

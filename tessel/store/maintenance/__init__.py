@@ -5,8 +5,7 @@
 - ``leases``: what long sessions need is left alone
 - ``fsck``: everything that is referred to is read and verified
 - ``marking``: what is referred to
-- ``upkeep``: these as verbs of a repository
-- ``reports``: what they tell
+- ``upkeep``: these as verbs of a repository, and which symbols share a manifest
 
 Nothing of ours is imported here, so that a transaction, which needs leases, does not load the rest.
 """

@@ -18,14 +18,51 @@ from datetime import UTC, datetime, timedelta
 
 from tessel.errors import InvalidInputError, VersionNotFoundError
 from tessel.expression.scalars import moment_of, time_span_of, whole_number
+from tessel.lazy import dataclass
 from tessel.store.history.history import History
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.versions import timestamp_of
-from tessel.store.maintenance.reports import ExpiryReport
 
 OlderThan = int | datetime | timedelta
 """Versions before a number; before the one that was the newest at an instant; or an age ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReport:
+    """Which versions were given up, or would be.
+
+    Attributes
+    ----------
+    dry_run
+        Whether nothing was to be changed.
+    oldest_before, oldest
+        The oldest version that is kept, besides those with a tag and the newest ones of branches:
+        until now, and from now on.
+    expired
+        How many versions are given up.
+    kept
+        Versions before ``oldest`` that are kept for a tag or as the newest of a branch.
+    oldest_time
+        When ``oldest`` landed; None where there is no version.
+    version
+        The version that the expiry became; None where nothing was to be done, or changed.
+    """
+
+    dry_run: bool
+    oldest_before: int
+    oldest: int
+    expired: int
+    kept: tuple[int, ...]
+    oldest_time: datetime | None
+    version: int | None
+
+    def __str__(self) -> str:
+        if not self.expired:
+            return f"nothing to expire: versions from {self.oldest} on are kept"
+        verb = "would expire" if self.dry_run else "expired"
+        beside = f"; of those before it {len(self.kept)} are kept too" if self.kept else ""
+        return f"{self.expired} versions {verb}, version {self.oldest} is the oldest{beside}"
 
 
 def expire(history: History, older_than: OlderThan, *, dry_run: bool = True) -> ExpiryReport:

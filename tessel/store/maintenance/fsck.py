@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from tessel.cancelling import thread_pool
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.lazy import dataclass
 from tessel.options import current
@@ -28,8 +28,15 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.tree import Nodes, walk
 from tessel.store.history.versions import Versions
 from tessel.store.maintenance.leases import WriteSession, read_lease
-from tessel.store.maintenance.losses import Damage, Losses, Rows, name_and_message, ranges_of
-from tessel.store.maintenance.marking import Marker, retained_versions
+from tessel.store.maintenance.marking import (
+    Damage,
+    Losses,
+    Marker,
+    Rows,
+    name_and_message,
+    ranges_of,
+    retained_versions,
+)
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number

@@ -18,10 +18,11 @@ The repository enters here.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from tessel.cancelling import thread_pool
 from tessel.errors import FormatVersionError, InvalidInputError, TesselError
@@ -32,7 +33,6 @@ from tessel.store.history.history import History
 from tessel.store.maintenance import MINIMUM_AGE
 from tessel.store.maintenance.leases import LeaseRecord, all_leases, inventory_of, put_lease
 from tessel.store.maintenance.marking import Marker
-from tessel.store.maintenance.reports import CollectionReport, Tally
 from tessel.store.names import object_kind
 from tessel.store.objects.base import (
     ObjectFacts,
@@ -45,6 +45,82 @@ from tessel.telemetry import emit
 
 _DELETES_IN_FLIGHT: Final = 4
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+KINDS: Final[Mapping[str, str]] = {
+    "store": "identity",
+    "log": "log entries",
+    "refs": "branches and tags",
+    "leaf": "symbol index",
+    "man": "manifests",
+    "seg": "segments",
+    "lease": "leases",
+    "temporary": "temporary files",
+}
+"""Kinds of objects, as names begin, and what people call them."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many objects, and their bytes."""
+
+    objects: int = 0
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one more."""
+        self.objects += 1
+        self.bytes += size
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What a collection found, and took.
+
+    Attributes
+    ----------
+    dry_run
+        Whether nothing was to be deleted.
+    live
+        What kept versions refer to, by kind (see :data:`KINDS`).
+    dead
+        What nothing refers to, and that is old enough: deleted, unless ``dry_run``.
+    young
+        What nothing refers to yet, and may belong to a writer that is at work.
+    leased
+        What is kept for leases alone.
+    deleted
+        What was deleted.
+    """
+
+    dry_run: bool
+    live: dict[str, Tally] = field(default_factory=dict)
+    dead: dict[str, Tally] = field(default_factory=dict)
+    young: dict[str, Tally] = field(default_factory=dict)
+    leased: dict[str, Tally] = field(default_factory=dict)
+    deleted: Tally = field(default_factory=Tally)
+
+    @property
+    def dead_bytes(self) -> int:
+        """Bytes that are dead."""
+        return sum(tally.bytes for tally in self.dead.values())
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield one row for each kind of object that there is."""
+        states = {"live": self.live, "dead": self.dead, "young": self.young, "leased": self.leased}
+        for kind, name in KINDS.items():
+            if any(kind in tallies for tallies in states.values()):
+                row: dict[str, Any] = {"kind": name}
+                for state, tallies in states.items():
+                    tally = tallies.get(kind, Tally())
+                    row |= {state: tally.objects, f"{state}_bytes": tally.bytes}
+                yield row
+
+    def __str__(self) -> str:
+        dead = sum(tally.objects for tally in self.dead.values())
+        if self.dry_run:
+            return f"{dead} objects, {self.dead_bytes:,} bytes would be deleted"
+        return f"{self.deleted.objects} objects, {self.deleted.bytes:,} bytes deleted"
 
 
 def collect(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -201,12 +200,7 @@ class Lease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
@@ -223,6 +217,9 @@ class WriteSession:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
+        self.uri = objects.uri
+        self.get, self.get_range, self.list = objects.get, objects.get_range, objects.list
+        self.delete, self.size, self.exists = objects.delete, objects.size, objects.exists
         # Asked once: whether an object satisfies a protocol takes 40 µs to say.
         self.puts_in_flight: int = (
             objects.puts_in_flight if isinstance(objects, ParallelPuts) else _PUTS_IN_FLIGHT
@@ -234,11 +231,6 @@ class WriteSession:
 
     def __repr__(self) -> str:
         return f"<WriteSession of {len(self._names)} objects in {self._objects.uri!r}>"
-
-    @property
-    def uri(self) -> str:
-        """Where the objects are."""
-        return self._objects.uri
 
     def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
         """Write an object, and see to the lease; raises for a store that is gone."""
@@ -339,34 +331,6 @@ class WriteSession:
                 except TesselError:
                     return
                 self._lease = None
-
-    # --- passed on --------------------------------------------------------------------------------
-
-    def get(self, name: str) -> pa.Buffer:
-        """Return the bytes of an object."""
-        return self._objects.get(name)
-
-    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
-        """Return part of an object."""
-        return self._objects.get_range(name, offset, length)
-
-    def list(
-        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
-    ) -> Iterator[str]:
-        """Yield the names that start with ``prefix``, sorted."""
-        return self._objects.list(prefix, after=after, limit=limit)
-
-    def delete(self, name: str) -> None:
-        """Remove an object."""
-        self._objects.delete(name)
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes."""
-        return self._objects.size(name)
-
-    def exists(self, name: str) -> bool:
-        """Return whether there is an object of that name."""
-        return self._objects.exists(name)
 
     def __reduce__(self) -> Any:
         raise TypeError("a session of writing stays in its process")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
     from tessel.expression.encoded import BlockProgram
     from tessel.expression.node import Expression
-    from tessel.store.manifest.opened_batch import OpenedBatch
+    from tessel.store.manifest.lazy_columns import OpenedBatch
     from tessel.store.manifest.selected_range import SelectedPage
 
 Plan = TypeVar("Plan")
@@ -267,7 +267,7 @@ class Batch:
         CorruptSegmentError
             When a page that is looked at is damaged.
         """
-        from tessel.store.manifest.opened_batch import OpenedBatch
+        from tessel.store.manifest.lazy_columns import OpenedBatch
 
         used, needed = self.bindings.needed(tuple(names), self._proved)
         stored = self._pruned.stored(needed)

@@ -111,7 +111,7 @@ class Bindings:
 
     def filter(self, predicate: Expression, clause: str) -> Bindings:
         """Bind a conjunct: the last of the steps."""
-        from tessel.expression.raising import cannot_raise
+        from tessel.expression.rewriting import cannot_raise
 
         def bind(found: Bindings) -> None:
             may_raise = not cannot_raise(predicate, self.schema)
@@ -133,7 +133,7 @@ class Bindings:
 
     def with_columns(self, columns: Mapping[str, Expression], clause: str) -> Bindings:
         """Bind columns that are added, or replaced; each reads those before it."""
-        from tessel.expression.raising import cannot_raise
+        from tessel.expression.rewriting import cannot_raise
 
         def bind(found: Bindings) -> None:
             types: dict[str, pa.DataType] = {}

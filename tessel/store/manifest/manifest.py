@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.cached import cached
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.lazy import dataclass
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
 from tessel.store.names import segment_name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from tessel.ecs.components import ColRange, RowRange, SegmentKey, TimeRange
+from tessel.ecs.piece import ColRange, RowRange, SegmentKey, TimeRange
 from tessel.errors import (
     CorruptSegmentError,
     NotFoundError,

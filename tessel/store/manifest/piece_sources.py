@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.ecs.components import ColRange, SegmentKey, TimeRange
+from tessel.ecs.piece import ColRange, SegmentKey, TimeRange
 from tessel.store.manifest.piece import PIECES, PieceSource
 from tessel.store.manifest.table import Integers, SegmentTable
 from tessel.store.names import segment_name

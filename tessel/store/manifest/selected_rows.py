@@ -404,7 +404,7 @@ class SelectedRows:
     ) -> tuple[list[int], list[int]]:
         """Return the edges of runs of pages, and TRUE, FALSE or UNKNOWN of each; see above."""
         from tessel.expression.intervals import UNKNOWN
-        from tessel.expression.raising import cannot_raise
+        from tessel.expression.rewriting import cannot_raise
 
         def proved() -> tuple[list[int], list[int]]:
             if not cannot_raise(context.expression(), self.schema):

@@ -29,15 +29,14 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tessel.options import current
 from tessel.store.history.changes import Edit
-from tessel.store.history.history import History
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
+from tessel.store.index_column import Run, merge_ordered
 from tessel.store.manifest.table import SegmentTable
-from tessel.store.merging import Run, merge_ordered
 from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
-from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.staged_columns import (
+from tessel.store.operations.staged import (
+    StagedRows,
     appended_state,
     common_schema,
     same_ids,
@@ -56,7 +55,6 @@ _LEAST_PIECE = 1 << 14  # rows: a page, below which reading takes longer than me
 
 def finalize(
     stage: Stage,
-    history: History,
     symbol: str,
     staged: Sequence[StagedRows],
     *,
@@ -67,19 +65,19 @@ def finalize(
     metadata: Mapping[str, Any] | None = None,
     write_id: WriteId | None = None,
     merged: Merged | None = None,
-) -> dict[str, Any]:
-    """Make staged rows those of a symbol; return what the log shall say of it.
+) -> None:
+    """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.
+
+    It conflicts with a commit that takes some of them meanwhile.
 
     Parameters
     ----------
-    stage, history
-        The transaction, and the history.
     symbol, staged
         As ``take_staged`` returned them.
     mode, sort, keys, create, metadata, write_id
         See ``Repository.finalize``.
     merged
-        What earlier tries have merged.
+        What earlier tries have merged; it takes what this one does.
     """
     _check_asked(mode, keys, metadata)
     kept = checked_metadata(metadata)
@@ -100,7 +98,7 @@ def finalize(
         target = appended_state(stage, symbol, schema)
     _check_index(mode, schema.index, staged)
     stage.objections.append(objection(symbol, staged, write_id))
-    tables = _tables_of(stage, history, staged)
+    tables = _tables_of(stage, staged)
     if mode == "upsert":
         _upsert(stage, symbol, staged, schema, keys or ())
     else:
@@ -108,7 +106,7 @@ def finalize(
         if mode == "append":
             _check_after(stage, symbol, groups)
         merged = Merged() if merged is None else merged
-        merged.begin(stage, lambda: _check_survival(stage, history))
+        merged.begin(stage, lambda: _check_survival(stage))
         extents = coalesced(_extents(stage, target, groups, tables, schema, merged))
         if mode == "write":
             state = dataclasses.replace(target, manifests=extents, rows=rows_of(extents))
@@ -118,8 +116,14 @@ def finalize(
     if write_id is not None and mode != "write":
         working = stage.existing(symbol)
         working.change_metadata({**working.state.metadata, **kept})
-    said: dict[str, Any] = {FINALIZED: {symbol: sorted(each.attempt for each in staged)}}
-    return said if write_id is None else {**said, WRITE_IDS: {symbol: logged_id(write_id)}}
+    _say(stage, FINALIZED, symbol, sorted(each.attempt for each in staged))
+    if write_id is not None:
+        _say(stage, WRITE_IDS, symbol, logged_id(write_id))
+
+
+def _say(stage: Stage, key: str, symbol: str, what: Any) -> None:
+    """Let the log tell something of a symbol."""
+    stage.metadata[key] = {**stage.metadata.get(key, {}), symbol: what}
 
 
 def _check_asked(mode: str, keys: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> None:
@@ -257,9 +261,7 @@ def _check_after(stage: Stage, symbol: str, groups: Sequence[Sequence[StagedRows
 # --- segments -------------------------------------------------------------------------------------
 
 
-def _tables_of(
-    stage: Stage, history: History, staged: Sequence[StagedRows]
-) -> dict[str, SegmentTable]:
+def _tables_of(stage: Stage, staged: Sequence[StagedRows]) -> dict[str, SegmentTable]:
     """Read the manifests of the stages, and see that what they refer to is there and will stay."""
     objects = stage.objects
 
@@ -285,12 +287,13 @@ def _tables_of(
         tables = dict(zip((each.attempt for each in held), pool.map(read, held), strict=True))
     names = {name for table in tables.values() for name in table.object.to_pylist()}
     stage.session.adopt(sorted(map(segment_name, names)))
-    _check_survival(stage, history)
+    _check_survival(stage)
     return tables
 
 
-def _check_survival(stage: Stage, history: History) -> None:
-    refs = history.refs_at(stage.base.entry)
+def _check_survival(stage: Stage) -> None:
+    assert stage.history is not None  # it commits
+    refs = stage.history.refs_at(stage.base.entry)
     if refs.condemned_us:
         stage.session.survived(refs)
 

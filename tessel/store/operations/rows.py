@@ -21,8 +21,7 @@ from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.rebase import ReadRange
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.incoming import Evolve, take
-from tessel.store.operations.planning import Planned, staged_edits
-from tessel.store.operations.reading import Reader
+from tessel.store.operations.reading import Planned, Reader, staged_edits
 from tessel.store.operations.stage import Stage
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.store.history.changes import Change, Removal, Replacement, Tried, resolved
 from tessel.store.history.rebase import Objection, ReadRange
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
-from tessel.store.history.versions import Commit
+from tessel.store.history.versions import Commit, Versions
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.manifest.format import ManifestReference
@@ -48,6 +49,8 @@ class Stage:
         Reads a manifest, or returns one that was read before.
     configuration
         Says which symbols share a manifest; by default the usual ones.
+    history
+        The history that the transaction commits to; None for one that does not commit.
 
     Attributes
     ----------
@@ -63,6 +66,8 @@ class Stage:
         Names and bytes of the manifests that the commit writes.
     tried
         The changes as they were applied to the base; None before they were told.
+    metadata
+        What the log shall say of the commit.
     """
 
     def __init__(
@@ -71,8 +76,11 @@ class Stage:
         base: Commit,
         manifest: OpenManifest,
         configuration: Callable[[], ManifestConfiguration] | None = None,
+        history: Versions | None = None,
     ) -> None:
         self.objects = objects
+        self.history = history
+        self.metadata: dict[str, Any] = {}
         self.session = WriteSession(objects)
         self.base = base
         self.reads: list[ReadRange] = []

@@ -23,7 +23,7 @@ from tessel.expression.encoded import BlockProgram, Output
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And
-from tessel.expression.raising import cannot_raise
+from tessel.expression.rewriting import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.expression.text import parse
 from tessel.kernels.blocks import ALL_PRESENT, SINGLE_BITS, Gap, StoredBlocks, spanned

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tessel import telemetry
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import (
     CorruptSegmentError,
     CorruptStoreError,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import different
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import slot_places
 from tessel.store.encodings.codes import (

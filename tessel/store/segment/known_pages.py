@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.forking import ChildSafeLock
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.registry import encoding_by_code

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import numpy_array
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.values import Integers

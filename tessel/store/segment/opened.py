@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.values import Bytes
@@ -28,8 +28,13 @@ from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
 from tessel.store.segment.known_pages import sound_pages
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.sources.base import ByteRanges, ReadAnswer, ReadSource, Viewing
-from tessel.store.segment.sources.open import open_source
+from tessel.store.segment.sources.base import (
+    ByteRanges,
+    ReadAnswer,
+    ReadSource,
+    Viewing,
+    open_source,
+)
 
 if TYPE_CHECKING:
     from tessel.store.segment.fetch import Rows

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.store.encodings.codes import ALIGNMENT, aligned
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects.base import ObjectStore, put_all

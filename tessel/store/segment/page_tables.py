@@ -2,12 +2,11 @@
 
 A page record is 112 bytes of many fields. Of a column whose pages are arithmetic, six numbers a
 page say where any value lies and what is made of it: single rows and kernels on what is stored
-read pages in place by them. Kernels enter here for columns with missing values, with exceptions
-and with pages that have to be unpacked first, too: such a page is unpacked into a buffer that lasts
-as long as the rows are looked at, and there its integers are read as before. Only those whose
-integers are no arithmetic (running sums, runs) are decoded, to words of 64 bits. Which rows have a
-value, and which values no integer stands for, is said by a second table, of which plain columns
-have no need. Tables are made once a segment and looked up by page number after that.
+read pages in place by them. A compressed page is unpacked into a buffer that lasts as long as its
+rows are looked at, and its integers are read there. Only pages whose integers are no arithmetic
+(running sums, runs) are decoded, to words of 64 bits. A second table says which rows have a value,
+and which values no integer stands for; plain columns need none. Tables are made once a segment and
+looked up by page number after that.
 """
 
 from __future__ import annotations

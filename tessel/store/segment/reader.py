@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import ColumnNotFoundError, CorruptSegmentError
 from tessel.options import current
 from tessel.store.encodings.fields import FieldNode

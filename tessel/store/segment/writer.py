@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tessel import telemetry
 from tessel.arrays import concat_tables
-from tessel.ecs.components import ColRange, RowRange, SegmentKey
+from tessel.ecs.piece import ColRange, RowRange, SegmentKey
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, current

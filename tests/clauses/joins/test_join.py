@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import Join, QueryBuilder, SubQuery, join
-from tessel.clauses.joining import keys, shape, strategy
+from tessel.clauses.joining import keys, shape, steps
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -265,7 +265,7 @@ def test_many_with_many_comes_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) 
     store.write("y", pa.table({"k": [0] * count + [2], "r": range(count + 1)}))
     whole = answer(store, Q.join("y", "k", "outer"))
     assert whole.num_rows == count * count + 2
-    monkeypatch.setattr(strategy, "_PART_BYTES", 16_000)
+    monkeypatch.setattr(steps, "_PART_BYTES", 16_000)
     lazy = store.scan("x").join("y", "k", "outer")
     budget = 400_000
     with options(live_bytes=budget, workers=2, inline_bytes=0), events("memory.alive") as alive:

@@ -21,7 +21,7 @@ from tessel.clauses import AsofInputs, JoinAsof, QueryBuilder, SubQuery
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.ecs.piece import ColRange, RowRange, TimeRange
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,

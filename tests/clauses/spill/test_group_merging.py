@@ -13,7 +13,7 @@ import pytest
 import tessel
 from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge
-from tessel.clauses.grouped.group_tables import GroupShape
+from tessel.clauses.grouped.group_states import GroupShape
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.partial_groups import PartialGroups
 from tessel.clauses.results import NamedAggregate

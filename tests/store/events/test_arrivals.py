@@ -24,7 +24,7 @@ from tessel.store.events import (
     id_bytes,
 )
 from tessel.store.events.event_file import write_events
-from tessel.store.events.runs import Runs, from_text, to_text
+from tessel.store.events.event_ids import Runs, from_text, to_text
 
 TIMES = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=40).map(
     lambda times: np.array(times, np.int64)
@@ -45,7 +45,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *times: int) -> None:
         self.times = list(times)
-        monkeypatch.setattr("tessel.store.events.intake.time", self)
+        monkeypatch.setattr("tessel.store.events.collection.time", self)
 
     def time_ns(self) -> int:
         return self.times.pop(0)

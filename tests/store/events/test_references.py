@@ -31,8 +31,7 @@ from tessel.store.events import (
     ReferenceReader,
     SocketSink,
 )
-from tessel.store.events.extension_types import ReferenceType
-from tessel.store.events.reference import reference_array
+from tessel.store.events.extension_types import ReferenceType, reference_array
 
 DATA = random.Random(9).randbytes(10_000)
 

@@ -26,7 +26,7 @@ from tessel.errors import (
     StoreError,
 )
 from tessel.options import options
-from tessel.store.history.advisory_lock import advisory_lock
+from tessel.store.history.committer import advisory_lock
 from tessel.store.history.documents import open_store
 from tessel.store.history.history import History
 from tessel.store.history.log import LogEntry
@@ -382,7 +382,7 @@ def test_one_at_a_time_has_the_turn_of_a_directory(tmp_path: Path) -> None:
 def test_a_turn_that_is_never_given_back_holds_nobody_up_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tessel.store.history.advisory_lock._LONGEST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("tessel.store.history.committer._LONGEST_WAIT_SECONDS", 0.02)
     objects = LocalObjects(tmp_path)
     objects.put_if_absent("a", b"")
     descriptor = os.open(tmp_path / TEMPORARY / "turn-commit", os.O_RDWR | os.O_CREAT)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
-from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
-from tessel.store.manifest.packing.plan import PackingPlan
+from tessel.store.manifest.packing.plan import Changes, PackingPlan, Run, SymbolContent
 from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 
 MIB = 1 << 20

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hypothesis import strategies as st
 
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
-from tessel.store.manifest.packing.membership import Changes
 from tessel.store.manifest.packing.pack import pack, repack
-from tessel.store.manifest.packing.plan import PackingPlan
+from tessel.store.manifest.packing.plan import Changes, PackingPlan
 from tessel.store.manifest.packing.tails import plan_folds
 from tests.store.manifest.model import (
     ModelStore,

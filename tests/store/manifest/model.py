@@ -15,8 +15,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.membership import Run, SymbolContent
-from tessel.store.manifest.packing.plan import PackingPlan
+from tessel.store.manifest.packing.plan import PackingPlan, Run, SymbolContent
 from tessel.store.manifest.packing.tails import FoldPlan, plan_tails
 from tests.store.manifest.memberships import ManifestMembers, MembershipTable, SymbolMembership
 

@@ -6,10 +6,8 @@ import pytest
 
 from tessel.errors import InvalidInputError
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
-from tessel.store.manifest.packing.bins import Placement
-from tessel.store.manifest.packing.membership import Changes, Run
 from tessel.store.manifest.packing.pack import pack, repack
-from tessel.store.manifest.packing.plan import Part, oversized
+from tessel.store.manifest.packing.plan import Changes, Part, Placement, Run, oversized
 from tests.store.manifest.examples import MIB, content, layout, new, sets, stored
 from tests.store.manifest.memberships import MembershipTable
 from tests.store.manifest.model import SliceEndsOf

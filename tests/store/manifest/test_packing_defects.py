@@ -8,10 +8,8 @@ import pytest
 
 from tessel.errors import InvalidInputError, OptionError
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
-from tessel.store.manifest.packing.bins import Placement
-from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
 from tessel.store.manifest.packing.pack import Closure, pack
-from tessel.store.manifest.packing.plan import oversized
+from tessel.store.manifest.packing.plan import Changes, Placement, Run, SymbolContent, oversized
 from tests.store.manifest.examples import MIB, RATE, layout, new, sets, stored
 from tests.store.manifest.memberships import MembershipTable
 

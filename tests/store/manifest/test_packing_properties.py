@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
-from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
 from tessel.store.manifest.packing.pack import pack
+from tessel.store.manifest.packing.plan import Changes, Run, SymbolContent
 from tests.store.manifest.histories import MIB, NAMES, History, configurations
 from tests.store.manifest.memberships import MembershipTable, SymbolMembership
 from tests.store.manifest.model import (

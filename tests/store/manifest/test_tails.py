@@ -8,9 +8,8 @@ import random
 import pytest
 
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestRule, ManifestSet
-from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
 from tessel.store.manifest.packing.pack import pack
-from tessel.store.manifest.packing.plan import oversized
+from tessel.store.manifest.packing.plan import Changes, Run, SymbolContent, oversized
 from tessel.store.manifest.packing.tails import (
     FAN_IN,
     TailJoin,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError, StoreError
 from tessel.store.segment.fetch import Rows, Wanted, fetch
 from tessel.store.segment.file import SegmentFile

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tessel.ecs.components import SegmentKey
+from tessel.ecs.piece import SegmentKey
 from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.reader import SegmentReader

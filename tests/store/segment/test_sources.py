@@ -31,8 +31,8 @@ from tessel.store.segment.sources.base import (
     ReadAnswer,
     ReadSource,
     Viewing,
+    open_source,
 )
-from tessel.store.segment.sources.open import open_source
 from tessel.store.segment.sources.requests import ObjectStoreSource
 from tessel.store.segment.sources.views import MemorySource, MmapSource
 

@@ -5,9 +5,17 @@ Where numbers repeat a run holds each once, with how often it occurs; a table of
 each run finds that. Other runs stay in any order: an aggregate that asks for some places of the
 order has them selected. Nothing depends on the order in which rows come, so runs of parts of the
 rows join to those of all.
+
+Lists of integers of groups are brought together by group, wherever units left them. The states of
+units stay where they are: their lists are copied, group by group, to memory that some
+groups after others share, small enough to stay in a cache. Merged states of everything would be as
+large as all values again, and memory that was never touched costs more than to sort what is in it.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +23,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.values import NUMBERS, TIMES, doubles, integers, of_integers
+from tessel.errors import ExecutionError
 from tessel.lazy import dataclass
 from tessel.store.encodings.values import expected_distinct
 
@@ -78,13 +87,13 @@ class ValueRuns:
         """How many different numbers each group has; int64, shape ``(groups,)``."""
         if self.times is not None:
             return np.diff(self.starts)
-        from tessel.kernels.order_runs import count_different
+        from tessel.kernels.order_words import count_different
 
         return count_different(self.ordered().numbers, self.starts)
 
     def ordered(self) -> ValueRuns:
         """Return the runs with the numbers of each group ascending."""
-        from tessel.kernels.order_runs import sort_runs
+        from tessel.kernels.order_words import sort_runs
 
         if self.times is None and not _are_ascending(self.numbers, self.starts):
             sort_runs(self.numbers, self.starts)
@@ -96,7 +105,7 @@ class ValueRuns:
         Places of one group side by side and ascending are found sooner.
         """
         if self.times is None:
-            from tessel.kernels.order_runs import select_places
+            from tessel.kernels.order_words import select_places
 
             return select_places(self.numbers, self.starts, owners, places)
         before = np.concatenate([[0], np.cumsum(self.times)])
@@ -207,7 +216,7 @@ def placed_runs(numbers: Integers, codes: Integers, groups: int) -> ValueRuns:
     groups
         How many groups there are.
     """
-    from tessel.kernels.rows_by_code import count_codes, place_numbers
+    from tessel.kernels.group_rows import count_codes, place_numbers
 
     if groups == 1:
         return ValueRuns(numbers.copy(), None, np.array([0, len(numbers)]))
@@ -228,7 +237,7 @@ def _are_ascending(numbers: Integers, starts: Integers) -> bool:
 
 def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
     """Sort runs, and keep what repeats once, with how often it occurs, where that is less."""
-    from tessel.kernels.order_runs import count_different, count_repeats
+    from tessel.kernels.order_words import count_different, count_repeats
 
     ordered = runs.ordered()
     counts = count_different(ordered.numbers, ordered.starts)
@@ -259,7 +268,7 @@ def _sorted_with(
     codes = np.repeat(np.arange(groups), np.diff(starts))
     bits = int(times.max()).bit_length()
     if groups * span << bits > _WIDEST:
-        from tessel.kernels.rows_by_code import rows_by_code
+        from tessel.kernels.group_rows import rows_by_code
 
         by_value = np.argsort(numbers)
         order = by_value[rows_by_code(codes[by_value], groups)[0]]
@@ -283,3 +292,97 @@ def _may_repeat(numbers: Integers, starts: Integers) -> bool:
     mixed = np.sort(numbers[sampled] * np.int64(_MIX) ^ groups)
     found = 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))
     return expected_distinct(len(mixed), found, rows) * _REPEATS <= rows
+
+
+_LEAST_AT_A_TIME = 1 << 16
+_PARTS = 32
+"""Groups of so many numbers, or of such a part of all, share memory: calls are few either way."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberLists:
+    """Lists of integers.
+
+    Attributes
+    ----------
+    numbers
+        int64, one list after another.
+    times
+        How often each number occurs, int64; None for once.
+    lengths, owners
+        int64, shape ``(lists,)``: how many numbers each list has, and its group.
+    """
+
+    numbers: Integers
+    times: Integers | None
+    lengths: Integers
+    owners: Integers
+
+
+class ValueLists:
+    """All lists of some groups.
+
+    The runs that it gives are to be made :meth:`~ValueRuns.compact` where they have times: what
+    comes of several lists is in no order, and the same number may be in each.
+
+    Parameters
+    ----------
+    parts
+        The lists, of one unit after another.
+    groups
+        How many groups there are.
+    """
+
+    def __init__(self, parts: Sequence[NumberLists], groups: int) -> None:
+        from tessel.kernels.group_rows import order_of_codes
+
+        self._parts = parts
+        self._has_times = any(part.times is not None for part in parts)
+        once = [len(part.numbers) for part in parts if part.times is None]
+        ones = np.ones(max(once, default=0) if self._has_times else 0, np.int64)
+        self._times = [
+            ones[: len(part.numbers)] if part.times is None else part.times for part in parts
+        ]
+        self._places: list[tuple[Integers, Integers, Integers]] = []
+        counts = np.zeros(groups, np.int64)
+        for part in parts:
+            held = part.numbers if part.times is None else part.times
+            if not int(part.lengths.sum()) == len(part.numbers) == len(held):
+                raise ExecutionError("lists of values are not as long as they say")
+            order = order_of_codes(part.owners, groups)
+            starts = np.cumsum(part.lengths) - part.lengths
+            self._places.append((part.owners[order], starts[order], part.lengths[order]))
+            counts += np.bincount(part.owners, part.lengths, groups).astype(np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(counts)])
+
+    def some_at_a_time(self) -> Iterator[ValueRuns]:
+        """Give the runs of all groups, of some after others; each is valid until the next."""
+        starts, groups = self._starts, len(self._starts) - 1
+        most = max(_LEAST_AT_A_TIME, int(starts[-1]) // _PARTS)
+        cuts = [0]
+        while not cuts[1:] or cuts[-1] < groups:
+            end = int(np.searchsorted(starts, starts[cuts[-1]] + most, side="right")) - 1
+            cuts.append(min(max(end, cuts[-1] + 1), groups))
+        scratch = np.empty((1 + self._has_times, int(np.diff(starts[cuts]).max())), np.int64)
+        for first, last in itertools.pairwise(cuts):
+            yield self._of_groups(first, last, scratch)
+
+    def _of_groups(self, first: int, last: int, scratch: Integers) -> ValueRuns:
+        """Bring groups ``[first, last)`` together, in memory that is given."""
+        starts = self._starts[first : last + 1] - self._starts[first]
+        scratch = scratch[:, : int(starts[-1])]
+        self._place([part.numbers for part in self._parts], first, last, starts, scratch[0])
+        if not self._has_times:
+            return ValueRuns(scratch[0], None, starts)
+        self._place(self._times, first, last, starts, scratch[1])
+        return ValueRuns(scratch[0], scratch[1], starts)
+
+    def _place(
+        self, lists: Sequence[Integers], first: int, last: int, starts: Integers, found: Integers
+    ) -> None:
+        from tessel.kernels.group_rows import place_lists
+
+        places = starts[:-1].copy()
+        for numbers, (owners, begins, lengths) in zip(lists, self._places, strict=True):
+            own = slice(*np.searchsorted(owners, [first, last]).tolist())
+            place_lists(numbers, begins[own], lengths[own], owners[own] - first, places, found)

@@ -30,7 +30,7 @@ from tessel.errors import (
 )
 from tessel.forking import ChildSafeLock
 from tessel.lazy import dataclass
-from tessel.store.events.cell import Cell
+from tessel.store.events.row import Cell
 
 
 class Converter(ABC):

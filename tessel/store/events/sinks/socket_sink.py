@@ -13,7 +13,6 @@ from tessel.errors import InvalidInputError, NotAStoreError, StoreBusyError, Sto
 from tessel.forking import after_fork
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.server import check_address
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.01, 1.0
 
@@ -54,7 +53,7 @@ class SocketSink(Closing):
                 f"a patience of {patience_seconds} seconds, and {silence_seconds} of silence",
                 hint="give positive numbers",
             )
-        self._address = check_address(address)
+        self._address = wire.check_address(address)
         self._patience_seconds = patience_seconds
         self._silence_seconds = silence_seconds
         self._renew()

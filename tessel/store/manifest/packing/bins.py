@@ -16,33 +16,14 @@ from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import ManifestSet
-from tessel.store.manifest.packing.membership import (
+from tessel.store.manifest.packing.plan import (
     Changes,
     Membership,
+    Placement,
     Run,
     content_of,
     tails_of,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where consecutive segments of a symbol lie after the flush.
-
-    Attributes
-    ----------
-    start, stop
-        Segments ``[start, stop)`` of the symbol, counted in its new state.
-    manifest
-        The existing manifest that goes on holding them; None for one that is to be written.
-    written
-        The place of that one in ``PackingPlan.written``; None for an existing manifest.
-    """
-
-    start: int
-    stop: int
-    manifest: str | None = None
-    written: int | None = None
 
 
 @dataclass

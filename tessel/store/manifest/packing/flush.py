@@ -26,9 +26,16 @@ from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.manifest.packing.leaf_folds import LeafFolds
-from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent, content_of
 from tessel.store.manifest.packing.pack import pack
-from tessel.store.manifest.packing.plan import Part, PlannedManifest, oversized
+from tessel.store.manifest.packing.plan import (
+    Changes,
+    Part,
+    PlannedManifest,
+    Run,
+    SymbolContent,
+    content_of,
+    oversized,
+)
 from tessel.store.manifest.packing.repacking import (
     CarriedOut,
     encoded_to_fit,

@@ -24,8 +24,7 @@ from tessel.store.history.changes import Repacking, apply
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
-from tessel.store.manifest.packing.plan import Part, PlannedManifest
+from tessel.store.manifest.packing.plan import Part, PlannedManifest, estimate_bytes_per_segment
 from tessel.store.manifest.packing.repacking import objects_of
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
 from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment

@@ -16,20 +16,22 @@ from tessel.store.manifest.packing.bins import (
     Bin,
     Item,
     Piece,
-    Placement,
     fill,
     fullest,
     make_items,
     split,
 )
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.membership import Changes, Membership, content_of
 from tessel.store.manifest.packing.plan import (
+    Changes,
+    Membership,
     PackingMetrics,
     PackingPlan,
     Part,
+    Placement,
     PlannedManifest,
     check_bytes,
+    content_of,
 )
 
 

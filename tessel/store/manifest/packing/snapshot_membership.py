@@ -10,7 +10,7 @@ from tessel.options import current
 from tessel.store.history.leaves import Leaf, cut_leaf
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
-from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
+from tessel.store.manifest.packing.plan import estimate_bytes_per_segment
 from tessel.store.manifest.packing.rows import counted_segments
 
 

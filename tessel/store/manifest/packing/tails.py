@@ -14,13 +14,15 @@ from fractions import Fraction
 from tessel.lazy import dataclass
 from tessel.store.manifest.packing.bins import Item, fill, split
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.membership import (
+from tessel.store.manifest.packing.pack import SliceEnds
+from tessel.store.manifest.packing.plan import (
     Membership,
+    Part,
+    PlannedManifest,
     SymbolContent,
+    check_bytes,
     tails_of,
 )
-from tessel.store.manifest.packing.pack import SliceEnds
-from tessel.store.manifest.packing.plan import Part, PlannedManifest, check_bytes
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
 FAN_IN = 16

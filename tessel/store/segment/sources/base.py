@@ -1,12 +1,13 @@
 """What a place to read bytes from has to offer, and what it is asked.
 
 Whoever fetches enters here, and whoever adds a source: one file with a class that satisfies
-:class:`ReadSource`, and a line in :mod:`tessel.store.segment.sources.open`.
+:class:`ReadSource`, and a line in :func:`open_source`, which says what reads a store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -15,6 +16,9 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
+from tessel.store.objects.base import ObjectStore
+from tessel.store.objects.local import LocalObjects
+from tessel.store.objects.memory import MemoryObjects
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
@@ -153,3 +157,29 @@ class Viewing(Protocol):
         CorruptStoreError
             Where it has become shorter since it was first looked at.
         """
+
+
+@singledispatch
+def open_source(objects: ObjectStore) -> ReadSource:
+    """Return the source that suits a kind of store; a store of another kind registers its own."""
+    from tessel.store.segment.sources.requests import ObjectStoreSource
+
+    return ObjectStoreSource(objects)
+
+
+@open_source.register
+def _(objects: LocalObjects) -> ReadSource:
+    if objects.mapped:
+        from tessel.store.segment.sources.views import MmapSource
+
+        return MmapSource(objects)
+    from tessel.store.segment.sources.requests import ObjectStoreSource
+
+    return ObjectStoreSource(objects, in_flight=8, limits=LOCAL)
+
+
+@open_source.register
+def _(objects: MemoryObjects) -> ReadSource:
+    from tessel.store.segment.sources.views import MemorySource
+
+    return MemorySource(objects)

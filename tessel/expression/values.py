@@ -1,4 +1,4 @@
-"""What kernels share: arrays and scalars as one, casts between types, the missing rule."""
+"""Values of operators: arrays and scalars as one, casts between types, the missing rule."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tessel.expression.types import plain_type
 Value = Any
 """A ``pa.Array``, or a ``pa.Scalar`` that stands in every row."""
 
-Kernel = Callable[[Any, Sequence[Value], pa.DataType], Value]
-"""``kernel(node, values, result_type)``."""
+Compute = Callable[[Any, Sequence[Value], pa.DataType], Value]
+"""What is given as :meth:`~tessel.expression.node.Expression.compute` of an operator."""
 
 
-def elementwise(function: Callable[..., Value]) -> Kernel:
-    """Return the kernel of an Arrow function that takes the operands as they are."""
+def elementwise(function: Callable[..., Value]) -> Compute:
+    """Compute by an Arrow function that takes the operands as they are."""
 
-    def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+    def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
         return function(*values)
 
-    return kernel
+    return compute
 
 
 def plain(value: Value) -> Value:
