@@ -18,7 +18,7 @@ from tessel.clauses.combining import SubQuery
 from tessel.clauses.verbs import Verbs
 from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, PlanError, TesselError
-from tessel.errors.arguments import checks_arguments, names_ours, refuses
+from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
 from tessel.lazy import dataclass
@@ -170,12 +170,6 @@ class Store(WritesResults, InNotebooks):
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("store")
-        __enter__ = __exit__ = refuses(
-            "a store holds nothing open, and is not closed",
-            'store = ts.open(path); with store.transaction("...") as several: makes one commit',
-        )
-        __setitem__ = refuses("a store takes tables by verbs", '.write("trades", table)')
-        __delitem__ = refuses("a store loses symbols by verbs", '.delete("trades")')
 
     @property
     def version(self) -> int:
@@ -385,9 +379,8 @@ class Store(WritesResults, InNotebooks):
     ) -> Explanation:
         """Say how a query would be run: stages, barriers, segments kept and dropped, and why.
 
-        No rows are read. Where at most 64 segments are left, or with ``pages=True``, their page
-        tables are, to tell the same of pages. With an ``executor`` the plan is the
-        one that it would get; Spark's tells where each stage runs, in tasks or in the driver.
+        Page tables are read of at most 64 segments, of more with ``pages=True``. The plan is that
+        of the ``executor``; Spark's tells where each stage runs, in tasks or in the driver.
 
         Examples
         --------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, NameNotFoundError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, refuses
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.executor import Executor, LocalExecutor
 from tessel.pipeline.plan import Plan
@@ -58,6 +58,14 @@ def named_executor(executor: ExecutorLike) -> Executor:
 @checks_arguments
 class WritesResults(Repository):
     """The verbs that write rows, of tables and of queries alike."""
+
+    if not TYPE_CHECKING:  # for those who try, as with other stores
+        __enter__ = __exit__ = refuses(
+            "a store holds nothing open, and is not closed",
+            'store = ts.open(path); with store.transaction("...") as several: makes one commit',
+        )
+        __setitem__ = refuses("a store takes tables by verbs", '.write("trades", table)')
+        __delitem__ = refuses("a store loses symbols by verbs", '.delete("trades")')
 
     def write(
         self,

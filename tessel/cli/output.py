@@ -37,6 +37,16 @@ class Output(ABC):
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Print a :class:`pyarrow.Table`; only forms for people show the title."""
 
+    def rows(self, rows: Any, columns: str, *, title: str | None = None) -> None:
+        """Print rows by the names of their columns, which are text, or ``rows:int64``."""
+        import pyarrow as pa
+
+        parts = [each.partition(":") for each in columns.split()]
+        kinds = {name: pa.type_for_alias(kind or "string") for name, _, kind in parts}
+        if "timestamp" in kinds:
+            kinds["timestamp"] = pa.timestamp("us", "UTC")
+        self.table(pa.Table.from_pylist(list(rows), pa.schema(list(kinds.items()))), title=title)
+
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Print names and values; by default as two columns of text."""
         values = [None if value is None else str(value) for value in facts.values()]

@@ -138,11 +138,10 @@ class Repository(Bulk):
         address = address_of(self.objects)
         return _opened, (type(self), address, self.id, self.read_only, self.branch, self._override)
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
+    def __deepcopy__(self, *_: object) -> Self:
         return self  # a handle: a copy would be one on the same rows
+
+    __copy__ = __deepcopy__
 
     def __repr__(self) -> str:
         at = "" if self.branch == MAIN else f" branch {self.branch!r}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,26 +13,9 @@ from tessel.cli.output import OutputFormat, make_output
 
 def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """List what every commit did to which symbol, newest first."""
-    make_output(output).table(_commits(open_existing(store).log(), "number"))
-
-
-def _commits(entries: list[Any], number: str) -> Any:
-    """Return commits as a table, whose first column is their number."""
-    import pyarrow as pa
-
-    rows = [dataclasses.asdict(entry) for entry in entries]
-    schema = pa.schema(
-        [
-            ("number", pa.int64()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("symbol", pa.string()),
-            ("change", pa.string()),
-            ("rows", pa.int64()),
-            ("message", pa.string()),
-        ]
-    )
-    table = pa.Table.from_pylist(rows, schema=schema)
-    return table.rename_columns([number, *table.column_names[1:]])
+    entries = map(dataclasses.asdict, open_existing(store).log())
+    columns = "number:int64 timestamp symbol change rows:int64 message"
+    make_output(output).rows(entries, columns)
 
 
 def ls(
@@ -46,11 +28,8 @@ def ls(
     """List the symbols of a store."""
     import fnmatch
 
-    import pyarrow as pa
-
-    every = open_existing(store).symbols()
-    names = [name for name in every if fnmatch.fnmatchcase(name, pattern)]
-    make_output(output).table(pa.table({"symbol": pa.array(names, pa.string())}))
+    names = fnmatch.filter(open_existing(store).symbols(), pattern)
+    make_output(output).rows(({"symbol": name} for name in names), "symbol")
 
 
 def show(
@@ -83,9 +62,10 @@ def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE)
     """List the versions of a symbol, oldest first: when, what was done, and its message."""
     opened = open_existing(store)
     opened.view(symbol)  # a name that is not there is an error, and no empty table
-    make_output(output).table(
-        _commits(opened.log(symbol)[::-1], "version").drop_columns(["symbol"])
+    entries = (
+        {"version": each.number, **dataclasses.asdict(each)} for each in opened.log(symbol)[::-1]
     )
+    make_output(output).rows(entries, "version:int64 timestamp change rows:int64 message")
 
 
 _Before = Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier version.")]
@@ -101,21 +81,9 @@ def diff(
     output: Form = OutputFormat.TABLE,
 ) -> None:
     """List the symbols that differ, and how: rows, columns, segments."""
-    import pyarrow as pa
-
     found = open_existing(store).diff(version_of(before), version_of(after))
-    schema = pa.schema(
-        [
-            ("symbol", pa.string()),
-            ("change", pa.string()),
-            ("rows_before", pa.int64()),
-            ("rows_after", pa.int64()),
-            ("segments_removed", pa.int64()),
-            ("segments_added", pa.int64()),
-            ("columns", pa.string()),
-        ]
-    )
-    make_output(output).table(pa.Table.from_pylist(found.rows, schema=schema))
+    counts = "rows_before:int64 rows_after:int64 segments_removed:int64 segments_added:int64"
+    make_output(output).rows(found.rows, f"symbol change {counts} columns")
 
 
 _Back = Annotated[str, typer.Argument(metavar="VERSION", help="The version to go back to.")]
@@ -133,18 +101,10 @@ def revert(
 # --- branches and tags --------------------------------------------------------------------------
 
 
-def _list(kind: str, found: Mapping[str, int], output: OutputFormat) -> None:
-    import pyarrow as pa
-
-    schema = pa.schema([(kind, pa.string()), ("version", pa.int64())])
-    rows = [{kind: name, "version": version} for name, version in sorted(found.items())]
-    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
-
-
-_Branch = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
-_Begin = Annotated[
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
+_At = Annotated[
     str | None,
-    typer.Option("--at", metavar="VERSION", help="Where it begins.", show_default="the newest"),
+    typer.Option("--at", metavar="VERSION", help="Its version.", show_default="the newest"),
 ]
 _To = Annotated[str, typer.Option("--to", metavar="VERSION", help="The version to set it to.")]
 
@@ -154,12 +114,14 @@ branches = typer.Typer(name="branch", no_args_is_help=True, help="Lines of versi
 @branches.command("list")
 def list_branches(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """List the branches and their newest versions."""
-    _list("branch", open_existing(store).branches(), output)
+    found = sorted(open_existing(store).branches().items())
+    rows = ({"branch": name, "version": version} for name, version in found)
+    make_output(output).rows(rows, "branch version:int64")
 
 
 @branches.command("create")
 def create_branch(
-    name: _Branch, store: StoreUri, at: _Begin = None, output: Form = OutputFormat.TABLE
+    name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE
 ) -> None:
     """Begin a branch at a version."""
     made = open_existing(store, read_only=False).create_branch(name, version_of(at))
@@ -167,26 +129,18 @@ def create_branch(
 
 
 @branches.command("reset")
-def reset_branch(
-    name: _Branch, store: StoreUri, to: _To, output: Form = OutputFormat.TABLE
-) -> None:
+def reset_branch(name: _Name, store: StoreUri, to: _To, output: Form = OutputFormat.TABLE) -> None:
     """Set a branch to another version; its later ones are only reached by number."""
     made = open_existing(store, read_only=False).reset_branch(name, version_of(to))
     make_output(output).facts({"branch": name, "version": made})
 
 
 @branches.command("delete")
-def delete_branch(name: _Branch, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+def delete_branch(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """Delete a branch."""
     made = open_existing(store, read_only=False).delete_branch(name)
     make_output(output).facts({"branch": name, "version": made})
 
-
-_Tag = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
-_Named = Annotated[
-    str | None,
-    typer.Option("--at", metavar="VERSION", help="What it names.", show_default="the newest"),
-]
 
 tags = typer.Typer(name="tag", no_args_is_help=True, help="Names of versions, for ever.")
 
@@ -194,12 +148,14 @@ tags = typer.Typer(name="tag", no_args_is_help=True, help="Names of versions, fo
 @tags.command("list")
 def list_tags(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """List the tags and the versions that they name."""
-    _list("tag", open_existing(store).tags(), output)
+    found = sorted(open_existing(store).tags().items())
+    rows = ({"tag": name, "version": version} for name, version in found)
+    make_output(output).rows(rows, "tag version:int64")
 
 
 @tags.command("create")
 def create_tag(
-    name: _Tag, store: StoreUri, at: _Named = None, output: Form = OutputFormat.TABLE
+    name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE
 ) -> None:
     """Name a version; the name can never mean another one."""
     opened = open_existing(store, read_only=False)
@@ -208,7 +164,7 @@ def create_tag(
 
 
 @tags.command("delete")
-def delete_tag(name: _Tag, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+def delete_tag(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
     """Delete a tag; its name is not used again."""
     made = open_existing(store, read_only=False).delete_tag(name)
     make_output(output).facts({"tag": name, "version": made})

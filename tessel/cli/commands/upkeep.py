@@ -24,8 +24,6 @@ def fsck(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
 
     Exits with 5 where something is damaged, and says which symbols, versions and rows are lost.
     """
-    import pyarrow as pa
-
     report = open_existing(store).check()
     counted = (
         f"{report.versions} versions, {report.manifests} manifests, {report.segments} "
@@ -37,19 +35,10 @@ def fsck(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
         facts = dataclasses.asdict(report)
         make_output(output).document(f"{counted}: all sound", facts)
         return
-    schema = pa.schema(
-        [
-            ("version", pa.int64()),
-            ("symbol", pa.string()),
-            ("rows", pa.string()),
-            ("versions", pa.string()),
-            ("object", pa.string()),
-            ("message", pa.string()),
-        ]
-    )
     rows = [_row(damage) for damage in report.damages]
     title = f"{counted}: {len(rows)} damaged"
-    make_output(output).table(pa.Table.from_pylist(rows, schema=schema), title=title)
+    columns = "version:int64 symbol rows versions object message"
+    make_output(output).rows(rows, columns, title=title)
     raise typer.Exit(STORE_DAMAGED)
 
 
@@ -125,13 +114,9 @@ def gc(
 
     If anything cannot be read, nothing is deleted.
     """
-    import pyarrow as pa
-
     age = read_age(minimum_age)
     opened = open_existing(store, read_only=not apply)
     report = opened.gc(minimum_age=age, dry_run=not apply)
     names = ("live", "dead", "young", "leased")
-    counts = [(name, pa.int64()) for state in names for name in (state, f"{state}_bytes")]
-    schema = pa.schema([("kind", pa.string()), *counts])
-    table = pa.Table.from_pylist(list(report.rows()), schema=schema)
-    make_output(output).table(table, title=str(report))
+    counts = " ".join(f"{name}:int64 {name}_bytes:int64" for name in names)
+    make_output(output).rows(report.rows(), f"kind {counts}", title=str(report))
