@@ -423,8 +423,7 @@ class LazyTable(Verbs):
         except TesselError as error:  # a notebook shows what there is
             return Document("", (*super()._document().parts, str(error)))
         columns = tuple(
-            (name, str(kind), "index" if name == schema.index else "")
-            for name, kind in zip(schema.names, schema.arrow.types, strict=True)
+            (f.name, str(f.type), "index" * (f.name == schema.index)) for f in schema.arrow
         )
         table = Table("", ("column", "type", ""), columns, ("not run yet: collect() runs it",))
         return Document("", (*super()._document().parts, table))
@@ -584,17 +583,12 @@ class LazyTable(Verbs):
         return plan_query(catalog, query, slots=slots)
 
     def explain(
-        self,
-        *,
-        pages: bool | None = None,
-        analyze: bool = False,
-        executor: ExecutorLike = "local",
+        self, *, pages: bool | None = None, analyze: bool = False, executor: ExecutorLike = "local"
     ) -> Explanation:
-        """Say how the query would be run; no rows are read, and page tables of few segments.
+        """Say how the query would be run, as :meth:`Store.explain` does; no rows are read.
 
-        With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
-        runs, in tasks or in the driver. With ``analyze`` the query is run, its answer dropped, and
-        the run says in which form each clause ran and each column was read.
+        With ``analyze`` the query is run, its answer dropped, and the run says in which form each
+        clause ran and each column was read.
 
         Examples
         --------

@@ -8,7 +8,7 @@ what was staged for one that did not come is collected by ``gc``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, NameNotFoundError
@@ -66,6 +66,11 @@ class WritesResults(Repository):
         )
         __setitem__ = refuses("a store takes tables by verbs", '.write("trades", table)')
         __delitem__ = refuses("a store loses symbols by verbs", '.delete("trades")')
+
+    def __deepcopy__(self, *_: object) -> Self:
+        return self  # a handle: a copy would be one on the same rows
+
+    __copy__ = __deepcopy__
 
     def write(
         self,

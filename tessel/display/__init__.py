@@ -12,10 +12,10 @@ __getattr__ = names_from(
     __name__,
     {
         "diagrams": "render_dot render_mermaid",
-        "documents": "Document Edge Facts Graph Lane Lanes Node Part Section Span Table Tree",
+        "documents": "Document Edge Facts Graph Lane Lanes Node Part Section Span Table Tree "
+        "render_json",
         "html": "render_html",
         "page": "render_page",
-        "plain": "render_json",
         "text": "render_text",
     },
 )

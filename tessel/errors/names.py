@@ -33,8 +33,6 @@ def nearest(name: object, existing: Iterable[str]) -> str | None:
     if wanted in folded:
         return candidates[folded.index(wanted)]
     if len(candidates) > _COMPARED:
-        from tessel.errors.names import most_alike  # numpy, which Tessel imports on first use
-
         candidates = [candidates[at] for at in most_alike(wanted, folded, _COMPARED, _SIMILAR)]
     matches = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILAR)
     return matches[0] if matches else None

@@ -231,10 +231,12 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
         hint = "give every column values of one type"
         if isinstance(error, OverflowError):
             hint = "whole numbers have 64 bits: take float, Decimal or text for longer ones"
-        elif isinstance(values, int | float | str | bytes) or not hasattr(values, "__len__"):
+        elif (
+            isinstance(values, str | bytes)
+            or getattr(values, "ndim", 1) != 1
+            or not hasattr(values, "__len__")
+        ):
             hint = f"one value for each row: {{{name!r}: [...]}}"
-        elif getattr(values, "ndim", 1) > 1:
-            hint = "one value for each row: a column for each of its columns, or list(values)"
         elif any(map(_has_zone, values)) and not all(map(_has_zone, values)):
             hint = "some times have a time zone and some have none: give all of them one"
         raise InvalidInputError(

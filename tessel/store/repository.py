@@ -11,10 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from tessel.errors import (
-    InvalidInputError,
-    StoreNotVisibleError,
-)
+from tessel.errors import InvalidInputError, StoreNotVisibleError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.bulk import Bulk
 from tessel.store.history.documents import check_same, open_store
@@ -137,11 +134,6 @@ class Repository(Bulk):
             raise StoreNotVisibleError.in_memory(self.uri)
         address = address_of(self.objects)
         return _opened, (type(self), address, self.id, self.read_only, self.branch, self._override)
-
-    def __deepcopy__(self, *_: object) -> Self:
-        return self  # a handle: a copy would be one on the same rows
-
-    __copy__ = __deepcopy__
 
     def __repr__(self) -> str:
         at = "" if self.branch == MAIN else f" branch {self.branch!r}"

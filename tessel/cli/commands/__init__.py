@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import typer
 
-from tessel.cli.commands import spark
 from tessel.cli.commands.demo import demo
 from tessel.cli.commands.history import (
     branches,
@@ -23,7 +22,8 @@ from tessel.cli.commands.history import (
 )
 from tessel.cli.commands.import_files import import_files
 from tessel.cli.commands.queries import check, explain, plot, query
-from tessel.cli.commands.submit import submit
+from tessel.cli.commands.spark import group as spark
+from tessel.cli.commands.spark import submit
 from tessel.cli.commands.upkeep import compact, expire, fsck, gc
 
 __all__ = ["register_all"]
@@ -39,5 +39,5 @@ def register_all(app: typer.Typer) -> None:
         app.add_typer(group)
     for upkeep in (fsck, compact, expire, gc):
         app.command()(upkeep)
-    app.add_typer(spark.group)
+    app.add_typer(spark)
     app.command()(version)
