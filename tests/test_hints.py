@@ -243,6 +243,7 @@ def _hints_in_source() -> set[tuple[str, str]]:
 
 EXAMPLES = {
     *[("where", "price"), ("tz", "UTC"), ("drop", "True"), ("frozen", "True")],
+    ("utc", "True"),  # of pandas.to_datetime
     ("rows", "count"),  # an output of agg
     ("errors", "replace"),  # of bytes.decode
     ("executor", "spark"),  # tests/spark_exec/test_streamed.py takes the hint

@@ -184,7 +184,7 @@ class Merge(Combining):
                 check_index_type(schema.arrow, self.on)
             except IndexColumnError as error:
                 error.hint = (
-                    f'join("other", on="{self.on}") puts columns beside each other; merge puts '
+                    f'join("other", "{self.on}") puts columns beside each other; merge puts '
                     "rows in the order of times, or of integers"
                 )
                 raise
