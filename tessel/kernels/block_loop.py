@@ -334,7 +334,9 @@ def _run(
         elif op == _TABLE:
             last = np.uint64(len(tables) - 1)
             for row in range(rows):
-                truths[out + row] = tables[min(np.uint64(c + integers[one + row]), last)]
+                bit = np.uint64(c + integers[one + row])
+                octet = tables[min(bit >> np.uint64(3), last)]
+                truths[out + row] = (octet >> np.uint8(bit & np.uint64(7))) & np.uint8(1)
         elif op <= _NOT:
             _truth_step(op, truths, one, two, out, rows)
         elif op == _RESIDUAL:
