@@ -332,11 +332,11 @@ def _run(
         elif op <= _EQUAL:
             _comparison_step(op, floats, one, two, truths, out, rows)
         elif op == _TABLE:
-            last = np.uint64(len(tables) - 1)
+            last = np.uint64(8 * len(tables) - 1)
             for row in range(rows):
-                bit = np.uint64(c + integers[one + row])
-                octet = tables[min(bit >> np.uint64(3), last)]
-                truths[out + row] = (octet >> np.uint8(bit & np.uint64(7))) & np.uint8(1)
+                bit = min(np.uint64(c + integers[one + row]), last)
+                octet = np.uint64(tables[bit >> np.uint64(3)])
+                truths[out + row] = (octet >> (bit & np.uint64(7))) & np.uint64(1)
         elif op <= _NOT:
             _truth_step(op, truths, one, two, out, rows)
         elif op == _RESIDUAL:

@@ -124,6 +124,66 @@ def decode_texts(
     return offsets, data[:size]
 
 
+def texts_of_codes(
+    codes: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    data: NDArray[np.uint8],
+    allocate: Callable[[int, Any], NDArray[Any]],
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
+    """Return the texts that codes are the numbers of; as :func:`decode_texts`.
+
+    Parameters
+    ----------
+    codes
+        int32; one that is no number of a text stands for the last.
+    starts, data
+        Where each text begins and the last ends, at least one, and their bytes.
+    allocate
+        Returns an array of so many numbers of a dtype.
+    """
+    size = write_coded(codes, starts, data, True, np.empty(0, np.int32), np.empty(0, np.uint8))
+    if size > _LARGEST_OFFSET:
+        return None
+    offsets, found = allocate(len(codes) + 1, np.int32), allocate(size + _WORD, np.uint8)
+    offsets[0] = 0
+    write_coded(codes, starts, data, False, offsets, found)
+    return offsets, found[:size]
+
+
+@kernel(
+    "codes: i32[rows], starts: i32[ends], data: u8[bytes], measured: bool, "
+    "offsets: mut i32[out_ends], out: mut u8[octets] -> i64"
+)
+def write_coded(
+    codes: Any, starts: Any, data: Any, measured: Any, offsets: Any, out: Any
+) -> Any:
+    """Write the texts of codes by words, of which the next overwrites what is over.
+
+    Returns how many bytes they have; where that is to be measured, nothing is written.
+    """
+    last, whole, total = np.uint64(len(starts) - 2), np.uint64(len(data)), np.int64(0)
+    if measured:
+        for row in range(len(codes)):
+            code = min(np.uint64(codes[row]), last)
+            total += starts[code + np.uint64(1)] - starts[code]
+        return total
+    words, written = words_of(data), words_of(out)
+    for row in range(len(codes)):
+        code = min(np.uint64(codes[row]), last)
+        at, end = np.uint64(starts[code]), np.uint64(starts[code + np.uint64(1)])
+        place = np.uint64(total)
+        count = (end - at + np.uint64(7)) >> np.uint64(3)
+        if at + np.uint64(8) * count <= whole:
+            for word in range(count):
+                written[place + np.uint64(8) * word] = words[at + np.uint64(8) * word]
+        else:  # its last word would reach behind all texts
+            for octet in range(end - at):
+                out[place + octet] = data[at + octet]
+        total += np.int64(end - at)
+        offsets[row + 1] = np.int32(total)
+    return total
+
+
 @kernel(f"{BLOCKS}, {PROGRAM}, {REGISTERS}, is_float: bool, width: i64, out: mut u8[octets]")
 def write_numbers(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,

@@ -37,7 +37,7 @@ _FEW_PACK_BYTES = 16 << 20
 """Where each worker has no more to look at, it has one pack: to begin five more and to merge their
 states takes a quarter of the processor time of a count of five million rows in six units."""
 
-_ONE_PACK_BYTES = 8 << 20
+_ONE_PACK_BYTES, _ONE_PACK_ROWS = 8 << 20, 4 << 20
 """No more is one pack for all workers, which needs no thread: to begin two and to let them take
 turns doubles the processor time of a count of two million rows."""
 
@@ -147,7 +147,8 @@ def packs_of(
     """
     # A worker alone waits for no other, and each pack less is a merging of states less.
     whole = int(nbytes.sum())
-    alone = workers == 1 or whole <= _ONE_PACK_BYTES
+    is_one = whole <= _ONE_PACK_BYTES and int(rows.sum()) <= _ONE_PACK_ROWS
+    alone = workers == 1 or is_one
     few = whole <= workers * _FEW_PACK_BYTES
     if not (alone or few) and len(rows) <= _PACKS_PER_WORKER * workers:
         return [range(unit, unit + 1) for unit in range(len(rows))]

@@ -78,9 +78,26 @@ class ValueRuns:
         """How many different numbers each group has; int64, shape ``(groups,)``."""
         if self.times is not None:
             return np.diff(self.starts)
-        from tessel.kernels.order_runs import count_different
+        from tessel.kernels.order_runs import count_close, count_different
 
-        return count_different(self.ordered().numbers, self.starts)
+        counts = count_close(self.numbers, self.starts)
+        far = np.flatnonzero(counts < 0)
+        if len(far) == len(counts):
+            return count_different(self.ordered().numbers, self.starts)
+        if len(far):
+            held = self.take(far).ordered()
+            counts[far] = count_different(held.numbers, held.starts)
+        return counts
+
+    def take(self, groups: Integers) -> ValueRuns:
+        """Return the runs of some of the groups."""
+        from tessel.kernels.rows_by_code import rows_of_runs
+
+        starts, stops = self.starts[groups], self.starts[groups + 1]
+        rows = rows_of_runs(starts, stops)
+        times = None if self.times is None else self.times[rows]
+        ends = np.concatenate([[0], np.cumsum(stops - starts)])
+        return ValueRuns(self.numbers[rows], times, ends)
 
     def ordered(self) -> ValueRuns:
         """Return the runs with the numbers of each group ascending."""
