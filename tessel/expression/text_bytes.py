@@ -58,7 +58,7 @@ def taken_entries(entries: pa.Array, places: pa.Array) -> pa.Array:
         return entries.take(places)
     from tessel.kernels.decode_rows import texts_of_codes
 
-    codes, texts = numpy_array(places).astype(np.int32, copy=False), texts_of(entries)
+    codes, texts = numpy_array(places).astype(np.int64, copy=False), texts_of(entries)
     found = texts_of_codes(np.ascontiguousarray(codes), texts.offsets, texts.data, allocate)
     if found is None:
         return entries.take(places)
