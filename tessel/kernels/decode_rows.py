@@ -16,6 +16,7 @@ from tessel.kernels.program import BLOCK_ROWS, Op, Program
 
 _WORD = 8
 _LARGEST_OFFSET = (1 << 31) - 1
+_ZEROS = np.zeros(_WORD, np.uint8)
 
 _INTEGERS, _FLOATS = (
     Program(
@@ -78,30 +79,55 @@ def texts_of_codes(
         Where each text begins and the last ends, and their bytes. None where they are more than
         31 bits count.
     """
-    size = write_coded(codes, starts, data, True, np.empty(0, np.int32), np.empty(0, np.uint8))
+    lengths = np.diff(starts)
+    longest = int(lengths.max())
+    size = longest * len(codes)
+    if int(lengths.min()) < longest:
+        size = int(measure_coded(codes, starts))
     if size > _LARGEST_OFFSET:
         return None
     offsets, found = allocate(len(codes) + 1, np.int32), allocate(size + _WORD, np.uint8)
     offsets[0] = 0
-    write_coded(codes, starts, data, False, offsets, found)
+    if longest <= _WORD:
+        write_words(codes, starts, np.append(data[: starts[-1]], _ZEROS), offsets, found)
+    else:
+        write_coded(codes, starts, data, offsets, found)
     return offsets, found[:size]
 
 
-@kernel(
-    "codes: i64[rows], starts: i32[ends], data: u8[bytes], measured: bool, "
-    "offsets: mut i32[out_ends], out: mut u8[octets] -> i64"
-)
-def write_coded(codes: Any, starts: Any, data: Any, measured: Any, offsets: Any, out: Any) -> Any:
-    """Write the texts of codes by words, of which the next overwrites what is over.
+@kernel("codes: i64[rows], starts: i32[ends] -> i64")
+def measure_coded(codes: Any, starts: Any) -> Any:
+    """Return how many bytes the texts of codes have."""
+    last, total = np.uint64(len(starts) - 2), np.int64(0)
+    for row in range(len(codes)):
+        code = min(np.uint64(codes[row]), last)
+        total += starts[code + np.uint64(1)] - starts[code]
+    return total
 
-    Returns how many bytes they have; where that is to be measured, nothing is written.
-    """
+
+@kernel(
+    "codes: i64[rows], starts: i32[ends], data: u8[bytes], offsets: mut i32[out_ends], "
+    "out: mut u8[octets]"
+)
+def write_words(codes: Any, starts: Any, data: Any, offsets: Any, out: Any) -> None:
+    """Write texts of at most a word, of which the next overwrites what is over."""
+    last, total = np.uint64(len(starts) - 2), np.int32(0)
+    words, written = words_of(data), words_of(out)
+    for row in range(len(codes)):
+        code = min(np.uint64(codes[row]), last)
+        at = starts[code]
+        written[np.uint64(total)] = words[np.uint64(at)]
+        total += starts[code + np.uint64(1)] - at
+        offsets[row + 1] = total
+
+
+@kernel(
+    "codes: i64[rows], starts: i32[ends], data: u8[bytes], offsets: mut i32[out_ends], "
+    "out: mut u8[octets]"
+)
+def write_coded(codes: Any, starts: Any, data: Any, offsets: Any, out: Any) -> None:
+    """Write texts by words, of which the next overwrites what is over."""
     last, whole, total = np.uint64(len(starts) - 2), np.uint64(len(data)), np.int64(0)
-    if measured:
-        for row in range(len(codes)):
-            code = min(np.uint64(codes[row]), last)
-            total += starts[code + np.uint64(1)] - starts[code]
-        return total
     words, written = words_of(data), words_of(out)
     for row in range(len(codes)):
         code = min(np.uint64(codes[row]), last)
@@ -116,7 +142,6 @@ def write_coded(codes: Any, starts: Any, data: Any, measured: Any, offsets: Any,
                 out[place + octet] = data[at + octet]
         total += np.int64(end - at)
         offsets[row + 1] = np.int32(total)
-    return total
 
 
 @kernel(f"{BLOCKS}, {PROGRAM}, {REGISTERS}, is_float: bool, width: i64, out: mut u8[octets]")
