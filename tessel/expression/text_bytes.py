@@ -54,7 +54,8 @@ def decoded_text(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> Any:
 def taken_entries(entries: pa.Array, places: pa.Array) -> pa.Array:
     """Return entries at places, all of which are there; null where the place or the entry is."""
     kind, count = entries.type, len(places)
-    if kind not in _COPIED or not count or entries.null_count or places.null_count:
+    is_copied = kind in _COPIED and count and len(entries)
+    if not is_copied or entries.null_count or places.null_count:
         return entries.take(places)
     from tessel.kernels.decode_rows import texts_of_codes
 
