@@ -117,8 +117,8 @@ def count_seen(numbers: Any, starts: Any, seen: Any, counts: Any) -> None:
             count += one - ((held >> shift) & one)
             seen[word] = held | (one << shift)
         counts[run] = np.int64(count)
-        for word in range(words):
-            seen[word] = 0
+        for used in range(words):
+            seen[used] = 0
 
 
 def count_repeats(
