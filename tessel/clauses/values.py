@@ -49,8 +49,10 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
             return chunks[0]
         return pa.concat_arrays(chunks) if chunks else arrow_array([], plain_type(values.type))
     if pa.types.is_dictionary(values.type):
+        from tessel.expression.text_bytes import taken_entries
+
         # The dictionary is made plain first: Arrow cannot decode into view types.
-        return plain(values.dictionary).take(values.indices)
+        return taken_entries(plain(values.dictionary), values.indices)
     wanted = plain_type(values.type)
     return values if values.type == wanted else values.cast(wanted)
 

@@ -440,10 +440,12 @@ class ProcessingUnit:
         )
 
     def _text(self, table: pa.Table) -> pa.Table:
+        from tessel.expression.text_bytes import decoded_text
+
         for at, field in enumerate(table.schema):
             kind = self.schema.type_of(field.name)
             if field.type != kind:
-                table = table.set_column(at, field.name, table.column(at).cast(kind))
+                table = table.set_column(at, field.name, decoded_text(table.column(at), kind))
         return table
 
     def _require_rows(self, what: str, length: int) -> None:

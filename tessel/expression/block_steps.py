@@ -155,11 +155,11 @@ class BlockSteps:
 
     def table(self, register: int, truths: npt.NDArray[np.uint8]) -> int:
         """Return the truths that a table has for integers."""
-        return self.step(Op.TABLE, register, 0, self._table_place(truths))
+        return self.step(Op.TABLE, register, 0, self._bits_place(truths))
 
     def span(self, register: int, least: int, truths: npt.NDArray[np.uint8]) -> int:
         """Return the truths that a table has for integers from ``least`` on, false elsewhere."""
-        found = self.step(Op.TABLE, register, 0, _modular(self._table_place(truths) - least))
+        found = self.step(Op.TABLE, register, 0, _modular(self._bits_place(truths) - least))
         inside = self.range(register, (least, least + len(truths) - 1))
         return self.step(Op.AND, found, inside)
 
@@ -217,12 +217,15 @@ class BlockSteps:
         )
         return UnboundProgram(program, by_exponent, operands)
 
-    def _table_place(self, truths: npt.NDArray[np.uint8]) -> int:
-        key = "table", truths.tobytes()
+    def _bits_place(self, truths: npt.NDArray[np.uint8]) -> int:
+        return 8 * self._table_place(np.packbits(truths, bitorder="little"))
+
+    def _table_place(self, table: npt.NDArray[np.uint8]) -> int:
+        key = "table", table.tobytes()
         if key not in self._made:
             self._made[key] = self._table_bytes
-            self._table_bytes += len(truths)
-            self._tables.append(truths)
+            self._table_bytes += len(table)
+            self._tables.append(table)
         return self._made[key]
 
     def _constants_place(self, held: npt.NDArray[np.float64]) -> int:

@@ -265,6 +265,8 @@ def _pairs(values: Iterable[object]) -> Iterable[tuple[str, str]]:
         if kind is not None:
             write = literal_codec.encoder(kind)
             plain = literal_codec.plain_values(values)
+            if not values.null_count:
+                return zip(itertools.repeat(kind), map(write, plain))
             return (_NULL if each is None else (kind, write(each)) for each in plain)
     items: list[Any] = list(values)
     types = set(map(type, items))

@@ -332,9 +332,11 @@ def _run(
         elif op <= _EQUAL:
             _comparison_step(op, floats, one, two, truths, out, rows)
         elif op == _TABLE:
-            last = np.uint64(len(tables) - 1)
+            last = np.uint64(8 * len(tables) - 1)
             for row in range(rows):
-                truths[out + row] = tables[min(np.uint64(c + integers[one + row]), last)]
+                bit = min(np.uint64(c + integers[one + row]), last)
+                octet = np.uint64(tables[bit >> np.uint64(3)])
+                truths[out + row] = (octet >> (bit & np.uint64(7))) & np.uint64(1)
         elif op <= _NOT:
             _truth_step(op, truths, one, two, out, rows)
         elif op == _RESIDUAL:

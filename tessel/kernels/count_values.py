@@ -1,7 +1,8 @@
 """How often each value of a narrow range occurs in each group, of rows as they are stored.
 
 A table with a cell for each group and each value is counted in one pass, whatever the order of the
-rows. It says what sorting all rows would, as long as it has not many more cells than rows.
+rows. It says what sorting all rows would, as long as it has not many more cells than rows. How many
+different numbers lie close together in a run is counted by a bit for each of its span.
 """
 
 from __future__ import annotations
@@ -223,3 +224,50 @@ def list_cells(counts: Any, chosen: Any, low: Any, values: Any, times: Any, star
             found += np.uint64(count > 0)
         starts[place + 1] = found
     return np.int64(found)
+
+
+def count_close(numbers: Integers, starts: Integers) -> Integers:
+    """Return how many different numbers runs have, in any order; −1 for those that lie far apart.
+
+    Parameters
+    ----------
+    numbers
+        int64.
+    starts
+        int64, shape ``(runs + 1,)``, ascending: where runs start, and the end of the last.
+    """
+    counts = np.empty(len(starts) - 1, np.int64)
+    seen = np.zeros(int(np.diff(starts).max(initial=0)), np.uint64)
+    count_seen(np.ascontiguousarray(numbers), np.ascontiguousarray(starts), seen, counts)
+    return counts
+
+
+@kernel("numbers: i64[rows], starts: i64[ends], seen: mut u64[words], counts: mut i64[runs]")
+def count_seen(numbers: Any, starts: Any, seen: Any, counts: Any) -> None:
+    """Count the numbers of each run by a bit for each of its span, of at most 64 bits a row.
+
+    ``seen`` is 0, and as long as the longest run; it is left so.
+    """
+    one = np.uint64(1)
+    for run in range(len(counts)):
+        start, stop = np.uint64(starts[run]), np.uint64(starts[run + 1])
+        counts[run] = 0
+        if start == stop:
+            continue
+        low = high = numbers[start]
+        for row in range(start, stop):
+            low, high = min(low, numbers[row]), max(high, numbers[row])
+        words = ((np.uint64(high) - np.uint64(low)) >> np.uint64(6)) + one
+        if words > min(stop - start, np.uint64(len(seen))):
+            counts[run] = -1
+            continue
+        count = np.uint64(0)
+        for row in range(start, stop):
+            bit = np.uint64(numbers[row]) - np.uint64(low)
+            word, shift = bit >> np.uint64(6), bit & np.uint64(63)
+            held = seen[word]
+            count += one - ((held >> shift) & one)
+            seen[word] = held | (one << shift)
+        counts[run] = np.int64(count)
+        for used in range(words):
+            seen[used] = 0

@@ -13,10 +13,10 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
 from tessel.kernels.program import BLOCK_ROWS, Op, Program
-from tessel.lazy import dataclass
 
 _WORD = 8
 _LARGEST_OFFSET = (1 << 31) - 1
+_ZEROS = np.zeros(_WORD, np.uint8)
 
 _INTEGERS, _FLOATS = (
     Program(
@@ -31,38 +31,6 @@ _INTEGERS, _FLOATS = (
     for steps in ([[Op.LOAD, 0, 0, 0, 0]], [[Op.LOAD, 0, 0, 0, 0], [Op.DECIMAL, 0, 0, 0, 0]])
 )
 """What is computed of a block of the one column: its integers, and decimals of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class TextTable:
-    """Texts by number, in words of eight bytes, so that they are copied by words.
-
-    Attributes
-    ----------
-    entries
-        The bytes of the texts, filled up with zeros; uint64, shape ``(texts, words)``.
-    lengths
-        Bytes of each, int64.
-    length
-        That of all; -1 where they differ.
-    """
-
-    entries: NDArray[np.uint64]
-    lengths: NDArray[np.int64]
-    length: int
-
-    @classmethod
-    def of(cls, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> TextTable:
-        """Make the table of texts that lie one behind the other; there is one at least."""
-        lengths = np.diff(offsets).astype(np.int64)
-        longest = max(1, int(lengths.max()))
-        size = -(-longest // _WORD) * _WORD
-        padded = np.zeros((len(lengths), size), np.uint8)
-        inside = np.arange(size) < lengths[:, None]
-        padded[inside] = data[int(offsets[0]) : int(offsets[-1])]
-        length = int(lengths[0])
-        same = bool((lengths == length).all())
-        return cls(padded.view(np.uint64), lengths, length if same else -1)
 
 
 def decode_numbers(blocks: StoredBlocks, out: NDArray[Any]) -> None:
@@ -88,17 +56,20 @@ def decode_numbers(blocks: StoredBlocks, out: NDArray[Any]) -> None:
     )
 
 
-def decode_texts(
-    blocks: StoredBlocks,
-    table: TextTable,
+def texts_of_codes(
+    codes: NDArray[np.int64],
+    starts: NDArray[np.int32],
+    data: NDArray[np.uint8],
     allocate: Callable[[int, Any], NDArray[Any]],
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
-    """Return the texts that the integers of a column are the numbers of.
+    """Return the texts that codes are the numbers of.
 
     Parameters
     ----------
-    blocks
-        Rows of one column; an integer that is no place in the table stands for its last text.
+    codes
+        int64; one that is no number of a text stands for the last.
+    starts, data
+        Where each text begins and the last ends, at least one, and their bytes.
     allocate
         Returns an array of so many numbers of a dtype.
 
@@ -108,20 +79,69 @@ def decode_texts(
         Where each text begins and the last ends, and their bytes. None where they are more than
         31 bits count.
     """
-    arguments = (
-        *blocks.arguments, *_INTEGERS.arguments, *_INTEGERS.registers(spare=0),
-        table.entries.reshape(-1), table.lengths, table.length,
-    )  # fmt: skip
-    size = table.length * len(blocks)
-    if table.length < 0:
-        size = write_texts(*arguments, True, np.empty(0, np.int32), np.empty(0, np.uint8))
+    lengths = np.diff(starts)
+    longest = int(lengths.max())
+    size = longest * len(codes)
+    if int(lengths.min()) < longest:
+        size = int(measure_coded(codes, starts))
     if size > _LARGEST_OFFSET:
         return None
-    offsets = allocate(len(blocks) + 1, np.int32)
+    offsets, found = allocate(len(codes) + 1, np.int32), allocate(size + _WORD, np.uint8)
     offsets[0] = 0
-    data = allocate(size + _WORD, np.uint8)
-    write_texts(*arguments, False, offsets, data)
-    return offsets, data[:size]
+    if longest <= _WORD:
+        write_words(codes, starts, np.append(data[: starts[-1]], _ZEROS), offsets, found)
+    else:
+        write_coded(codes, starts, data, offsets, found)
+    return offsets, found[:size]
+
+
+@kernel("codes: i64[rows], starts: i32[ends] -> i64")
+def measure_coded(codes: Any, starts: Any) -> Any:
+    """Return how many bytes the texts of codes have."""
+    last, total = np.uint64(len(starts) - 2), np.int64(0)
+    for row in range(len(codes)):
+        code = min(np.uint64(codes[row]), last)
+        total += starts[code + np.uint64(1)] - starts[code]
+    return total
+
+
+@kernel(
+    "codes: i64[rows], starts: i32[ends], data: u8[bytes], offsets: mut i32[out_ends], "
+    "out: mut u8[octets]"
+)
+def write_words(codes: Any, starts: Any, data: Any, offsets: Any, out: Any) -> None:
+    """Write texts of at most a word, of which the next overwrites what is over."""
+    last, total = np.uint64(len(starts) - 2), np.int32(0)
+    words, written = words_of(data), words_of(out)
+    for row in range(len(codes)):
+        code = min(np.uint64(codes[row]), last)
+        at = starts[code]
+        written[np.uint64(total)] = words[np.uint64(at)]
+        total += starts[code + np.uint64(1)] - at
+        offsets[row + 1] = total
+
+
+@kernel(
+    "codes: i64[rows], starts: i32[ends], data: u8[bytes], offsets: mut i32[out_ends], "
+    "out: mut u8[octets]"
+)
+def write_coded(codes: Any, starts: Any, data: Any, offsets: Any, out: Any) -> None:
+    """Write texts by words, of which the next overwrites what is over."""
+    last, whole, total = np.uint64(len(starts) - 2), np.uint64(len(data)), np.int64(0)
+    words, written = words_of(data), words_of(out)
+    for row in range(len(codes)):
+        code = min(np.uint64(codes[row]), last)
+        at, end = np.uint64(starts[code]), np.uint64(starts[code + np.uint64(1)])
+        place = np.uint64(total)
+        count = (end - at + np.uint64(7)) >> np.uint64(3)
+        if at + np.uint64(8) * count <= whole:
+            for word in range(count):
+                written[place + np.uint64(8) * word] = words[at + np.uint64(8) * word]
+        else:  # its last word would reach behind all texts
+            for octet in range(end - at):
+                out[place + octet] = data[at + octet]
+        total += np.int64(end - at)
+        offsets[row + 1] = np.int32(total)
 
 
 @kernel(f"{BLOCKS}, {PROGRAM}, {REGISTERS}, is_float: bool, width: i64, out: mut u8[octets]")
@@ -169,77 +189,3 @@ def _narrow(source: Any, width: int, rows: Any, out: Any) -> None:
     else:
         for row in range(rows):
             out[row] = np.uint8(source[row])
-
-
-@kernel(
-    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, texts: u64[words], lengths: i64[lengths], length: i64, "
-    "measured: bool, offsets: mut i32[ends], out: mut u8[octets] -> i64"
-)
-def write_texts(
-    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
-    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
-    texts: Any,
-    lengths: Any,
-    length: Any,
-    measured: Any,
-    offsets: Any,
-    out: Any,
-) -> Any:  # fmt: skip
-    """Write offsets, and texts by words of eight bytes, of which the next overwrites what is over.
-
-    ``length`` is that of all texts, or no number above 0. Returns how many bytes the texts have;
-    where that is to be measured, nothing is written.
-    """
-    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
-    registers = integers, floats, truths
-    written = words_of(out)
-    # Whoever wrote the file wrote the numbers of texts, too: none may lie behind the table.
-    last = np.uint64(len(lengths) - 1)
-    page_rows = 1 << shift
-    total = np.int64(0)
-    row = start
-    while row < stop:
-        page, first = row >> shift, row & (page_rows - 1)
-        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(stored, program, (page, first, rows), registers)
-        count, after = np.uint64(rows), np.uint64(row - start + 1)
-        if measured:
-            for place in range(count):
-                total += lengths[min(np.uint64(integers[place]), last)]
-        elif length > 0 and len(texts) == len(lengths):
-            for place in range(count):
-                written[np.uint64(total)] = texts[min(np.uint64(integers[place]), last)]
-                total += length
-            for place in range(count):  # by itself, many at a time
-                offsets[after + place] = np.int32(np.int64(after + place) * length)
-        else:
-            total = _copy_texts(
-                integers, count, texts, lengths, last, offsets, after, written, total
-            )
-        row += rows
-    return total
-
-
-@inner
-def _copy_texts(
-    codes: Any,
-    rows: Any,
-    texts: Any,
-    lengths: Any,
-    last: Any,
-    offsets: Any,
-    after: Any,
-    written: Any,
-    total: Any,
-) -> Any:
-    """Write texts of any length, and where they end; return how many bytes there are by then."""
-    words = np.uint64(len(texts) // len(lengths))
-    for place in range(rows):
-        code = min(np.uint64(codes[place]), last)
-        size = lengths[code]
-        written[np.uint64(total)] = texts[code * words]
-        for word in range(1, (size + 7) >> 3):
-            written[np.uint64(total + 8 * word)] = texts[code * words + np.uint64(word)]
-        total += size
-        offsets[after + place] = np.int32(total)
-    return total

@@ -59,7 +59,7 @@ class Op:
     EQUAL = 14
     """M[target] = F[a] == F[b]."""
     TABLE = 15
-    """M[target] = tables[c + I[a]], of forged places that lie in no table its last entry."""
+    """M[target] = bit c + I[a] of tables, of forged places that lie in no table the last one."""
     AND = 16
     OR = 17
     XOR = 18

@@ -37,6 +37,10 @@ _FEW_PACK_BYTES = 16 << 20
 """Where each worker has no more to look at, it has one pack: to begin five more and to merge their
 states takes a quarter of the processor time of a count of five million rows in six units."""
 
+_ONE_PACK_BYTES, _ONE_PACK_ROWS = 8 << 20, 4 << 20
+"""No more is one pack for all workers, which needs no thread: to begin two and to let them take
+turns doubles the processor time of a count of two million rows."""
+
 _PACKS_IN_BUDGET = 4
 """Stored bytes are counted, which a pack only looks at."""
 
@@ -142,8 +146,10 @@ def packs_of(
         The byte budget.
     """
     # A worker alone waits for no other, and each pack less is a merging of states less.
-    alone = workers == 1
-    few = int(nbytes.sum()) <= workers * _FEW_PACK_BYTES
+    whole = int(nbytes.sum())
+    is_one = whole <= _ONE_PACK_BYTES and int(rows.sum()) <= _ONE_PACK_ROWS
+    alone = workers == 1 or is_one
+    few = whole <= workers * _FEW_PACK_BYTES
     if not (alone or few) and len(rows) <= _PACKS_PER_WORKER * workers:
         return [range(unit, unit + 1) for unit in range(len(rows))]
     most = live_bytes // _PACKS_IN_BUDGET

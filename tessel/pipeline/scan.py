@@ -121,9 +121,10 @@ class _Scan:
         """Give units that follow one another, read as far as the clauses ask for it."""
         clauses = self.stage.clauses
 
-        def packs() -> list[range]:
+        def packs(one_in: int = 1) -> list[range]:
             within, read = slice(ordinals.start, ordinals.stop), self.loader.source.read
-            found = packs_of(read.rows[within], read.nbytes[within], pool.workers, live_bytes)
+            looked_at = read.nbytes[within] // one_in
+            found = packs_of(read.rows[within], looked_at, pool.workers, live_bytes)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
@@ -132,7 +133,11 @@ class _Scan:
         waits = self.loader.are_alone and self.stage.takes_any_slices
         # Behind one of our own is an exchange, and nobody sees how many units there were.
         if waits and filtering is not None and not is_plugin(type(clauses[filtering])):
-            return self.filtered_units(packs(), pool, live_bytes, filtering)
+            # At first it looks at its keys alone.
+            names = self.stage.schemas[0].names
+            keys = clauses[filtering].structure.columns or names
+            one_in = max(1, len(names) // max(1, len(keys)))
+            return self.filtered_units(packs(one_in), pool, live_bytes, filtering)
         drops = joins_units and not self.stage.keeps_count
         if drops and not self.loader.is_far:  # whose rows are not found in one pass
             return self.selected_units(ordinals, pool)

@@ -132,6 +132,9 @@ def test_small_work_stays_in_the_calling_thread() -> None:
         assert list(pool.map([where()])) == [threading.get_ident()]
     with LocalPool(Options(workers=4, inline_bytes=0)) as pool:
         assert list(pool.map([where()])) != [threading.get_ident()]
+    with LocalPool(Options(workers=4, inline_bytes=1)) as pool:
+        assert list(pool.map([where()])) == [threading.get_ident()], "there is no other"
+        assert threading.get_ident() not in list(pool.map([where(), where()]))
 
 
 def _run(code: str) -> subprocess.Popen[str]:

@@ -146,6 +146,16 @@ def test_large_answers_are_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> No
     assert {str(found.to_arrow()) for found, _ in reads} == {str(reads[0][0].to_arrow())}
 
 
+def test_few_plans_of_large_answers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, query = _shop(), Q.join("y", "v")
+    monkeypatch.setattr(plan_cache, "_SMALL_ANSWER_BYTES", 0)
+    with narrowed(10_000):
+        assert [_read(store, query)[1] for _ in range(2)] == [2, 1]
+        for number in range(plan_cache._MOST_LARGE):
+            _read(store, Q.filter(f"v < {number + 100}").join("y", "v"))
+        assert [_read(store, query)[1] for _ in range(2)] == [2, 1]
+
+
 def test_the_cache_is_bounded_and_keeps_no_store_alive() -> None:
     store = fresh_store()
     store.write("x", pa.table({"v": list(range(100))}))

@@ -129,6 +129,10 @@ def _looked_up(entries: NDArray[Any], at: int, codes: Integers) -> NDArray[Any]:
     return entries[np.where((places < 0) | (places >= len(entries)), len(entries) - 1, places)]
 
 
+def _bits(tables: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return np.unpackbits(tables, bitorder="little").astype(np.bool_)
+
+
 def _numbers(program: Program, integers: Integers, bits: int, at: int) -> Integers:
     """Return the numbers of integers in a table of words and numbers; −1 where they are not."""
     slots = program.constants.view(np.int64)[at : at + (2 << bits)].reshape(-1, 2)
@@ -203,7 +207,7 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
     Op.TEXT_EQUAL: ("truths", lambda s, p, r, a, b, c: _text_equal(s, a, p.tables[c : c + b])),
     Op.TABLE: (
         "truths",
-        lambda s, p, r, a, b, c: _looked_up(p.tables.astype(np.bool_), c, r.integers[a]),
+        lambda s, p, r, a, b, c: _looked_up(_bits(p.tables), c, r.integers[a]),
     ),
     Op.AND: _of_two("truths", np.logical_and),
     Op.OR: _of_two("truths", np.logical_or),

@@ -6,13 +6,15 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tessel.expression.text_bytes import decoded_text
 from tessel.kernels.blocks import StoredBlocks
-from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
+from tessel.kernels.decode_rows import decode_numbers, texts_of_codes
 from tessel.kernels.program import Op
 from tests.kernels.block_model import run_blocks, stored_integers
 from tests.kernels.forced import FORMS, LEVELS, in_form
@@ -28,16 +30,12 @@ def _one_page(codes: NDArray[np.uint8]) -> StoredBlocks:
     return StoredBlocks(np.concatenate([codes, np.zeros(8, np.uint8)]), facts, 13, 0, len(codes))
 
 
-def _table(texts: list[bytes]) -> TextTable:
-    offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
-    return TextTable.of(offsets, np.frombuffer(b"".join(texts), np.uint8))
-
-
-def _decoded(blocks: StoredBlocks, table: TextTable) -> list[bytes]:
-    found = decode_texts(blocks, table, np.empty)
+def _decoded(codes: NDArray[np.int64], texts: list[bytes]) -> list[bytes]:
+    starts = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    found = texts_of_codes(codes, starts, np.frombuffer(b"".join(texts), np.uint8), np.empty)
     assert found is not None
     offsets, data = found
-    assert len(offsets) == len(blocks) + 1
+    assert len(offsets) == len(codes) + 1
     assert offsets[0] == 0
     assert offsets[-1] == len(data)
     return [data[a:b].tobytes() for a, b in itertools.pairwise(offsets)]
@@ -69,7 +67,7 @@ def test_no_rows(form: str) -> None:
         for dtype in (*_DTYPES, "f8"):
             decode_numbers(blocks, np.empty(0, dtype))
         for texts in ([b"one", b"other"], [b"same", b"long"]):
-            assert _decoded(blocks, _table(texts)) == []
+            assert _decoded(np.empty(0, np.int64), texts) == []
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -85,7 +83,8 @@ def test_pages_of_several_blocks(form: str) -> None:
         decode_numbers(blocks, floats)
         assert (floats == codes / 10).all()
         for texts in ([b"", b"a", b"more than eight"], [b"ABC", b"DEF", b"GHI"]):
-            assert _decoded(blocks, _table(texts)) == [texts[code] for code in codes]
+            found = _decoded(codes.astype(np.int64), texts)
+            assert found == [texts[code] for code in codes]
 
 
 _TEXTS = st.lists(st.binary(max_size=20), min_size=1, max_size=6)
@@ -102,17 +101,30 @@ _ALIKE = st.integers(0, 20).flatmap(
 )
 def test_texts_by_code(texts: list[bytes], codes: list[int]) -> None:
     """Of any lengths, or all alike; a code of no text, which is forged, is that of the last one."""
-    blocks, table = _of_integers([codes]), _table(texts)
     wanted = [texts[code] if 0 <= code < len(texts) else texts[-1] for code in codes]
     for form in FORMS:
         with in_form(form):
-            assert _decoded(blocks, table) == wanted
+            assert _decoded(np.array(codes), texts) == wanted
 
 
 @pytest.mark.parametrize("form", LEVELS)
-@pytest.mark.parametrize("length", [1 << 20, -1])
-def test_texts_of_more_than_31_bits_are_left_alone(form: str, length: int) -> None:
-    codes = np.zeros(_MANY, np.uint8)
-    texts = TextTable(np.zeros((2, 1), np.uint64), np.array([1 << 20, 1]), length)
+def test_texts_of_more_than_31_bits_are_left_alone(form: str) -> None:
+    codes, starts = np.zeros(_MANY, np.int64), np.array([0, 1 << 20], np.int32)
     with in_form(form):
-        assert decode_texts(_one_page(codes), texts, np.empty) is None
+        assert texts_of_codes(codes, starts, np.zeros(1 << 20, np.uint8), np.empty) is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    entries=st.lists(st.binary(max_size=20), min_size=1, max_size=6),
+    data=st.data(),
+    kind=st.sampled_from([pa.int8(), pa.uint16(), pa.int32(), pa.int64()]),
+)
+def test_texts_of_codes(form: str, entries: list[bytes], data: st.DataObject, kind: Any) -> None:
+    places = data.draw(st.lists(st.integers(0, len(entries) - 1) | st.none(), max_size=30))
+    held = pa.array([b"before", *entries, b"after"]).slice(1, len(entries))
+    column = pa.DictionaryArray.from_arrays(pa.array([0, *places], kind), held).slice(1)
+    with in_form(form):
+        found = decoded_text(pa.chunked_array([column, column]), pa.binary())
+    found.validate(full=True)
+    assert found.to_pylist() == 2 * [None if at is None else entries[at] for at in places]

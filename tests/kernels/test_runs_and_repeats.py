@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tessel.clauses.aggregates.kernels.value_runs import ValueRuns
+from tessel.kernels.count_values import count_close
 from tessel.kernels.group_rows import place_numbers
 from tessel.kernels.order_words import count_different, count_repeats, select_places, sort_runs
 from tests.kernels.forced import FORMS, in_form
@@ -36,6 +38,19 @@ def test_repeats(form: str, runs: list[list[int]]) -> None:
     assert counts.tolist() == [len(numbers) for numbers, _ in wanted]
     assert found.tolist() == [each for numbers, _ in wanted for each in numbers.tolist()]
     assert times.tolist() == [each for _, often in wanted for each in often.tolist()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(runs=_RUNS | st.lists(st.lists(st.integers(-(2**63), 2**63 - 1).map(lambda n: n >> 50))))
+def test_different_numbers_in_any_order(form: str, runs: list[list[int]]) -> None:
+    held = np.array(list(itertools.chain(*runs)), np.int64)
+    wanted = [len(set(run)) for run in runs]
+    with in_form(form):
+        close = count_close(held, _starts(runs)).tolist()
+        found = ValueRuns(held, None, _starts(runs)).different.tolist()
+    is_close = [not run or (max(run) - min(run)) // 64 < len(run) for run in runs]
+    assert close == [n if near else -1 for n, near in zip(wanted, is_close, strict=True)]
+    assert found == wanted
 
 
 @pytest.mark.parametrize("form", FORMS)

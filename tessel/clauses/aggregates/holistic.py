@@ -40,7 +40,6 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction
 from tessel.clauses.values import plain_type, ranks, raw_values
-from tessel.kernels.group_rows import rows_of_runs
 from tessel.lazy import dataclass
 
 _STATE = [
@@ -89,11 +88,7 @@ class GroupValues:
 
     def take(self, groups: Codes) -> GroupValues:
         """Return the values of some of the groups."""
-        starts, stops = self.runs.starts[groups], self.runs.starts[groups + 1]
-        rows = rows_of_runs(starts, stops)
-        times = None if self.runs.times is None else self.runs.times[rows]
-        ends = np.concatenate([[0], np.cumsum(stops - starts)])
-        return replace(self, runs=ValueRuns(self.runs.numbers[rows], times, ends))
+        return replace(self, runs=self.runs.take(groups))
 
     def of_places(self, common: int) -> NDArray[np.int64]:
         """Return the integers as those of so many decimal places, or as ordered bits."""

@@ -15,6 +15,7 @@ from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.plain import fields_from_json
 from tessel.errors import DuplicateColumnError
 from tessel.expression.schema import TableSchema
+from tessel.expression.text_bytes import decoded_text
 from tessel.lazy import dataclass
 from tessel.store.promotion import promote
 
@@ -78,7 +79,9 @@ def typed_columns(
     But for columns of ``codes``, which stay as they came.
     """
     made = [
-        column if column.type == field.type or field.name in codes else column.cast(field.type)
+        column
+        if column.type == field.type or field.name in codes
+        else decoded_text(column, field.type)
         for column, field in zip(columns, schema, strict=True)
     ]
     return pa.table(made, names=schema.names)

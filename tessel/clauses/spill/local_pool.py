@@ -110,7 +110,8 @@ class LocalPool(Closing):
         The first task, in order, that fails ends the rest with its error; where the iterable of
         tasks itself fails, which is the stage before, the tasks that it gave come first. Closing
         the iterator cancels what has not started.
-        The first tasks, of fewer bytes together than ``inline_bytes``, run in the calling thread.
+        The first tasks, of fewer bytes together than ``inline_bytes``, run in the calling thread;
+        so does one behind which there is no other, unless these bytes are 0.
         """
         source = _failing_last(tasks)
         # A task that waited for threads, being on one of them, might wait for itself.
@@ -119,8 +120,10 @@ class LocalPool(Closing):
         for task in source:
             left -= task.bytes
             if not alone and (left <= 0 or task.is_large):
-                yield from self._on_threads(itertools.chain([task], source))
-                return
+                begun = [task, *itertools.islice(source, 1)]
+                if len(begun) > 1 or not self._options.inline_bytes:
+                    yield from self._on_threads(itertools.chain(begun, source))
+                    return
             check_cancelled()
             with self._account.taking(task.bytes):
                 found = task.run()

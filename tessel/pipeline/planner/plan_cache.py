@@ -33,10 +33,13 @@ _MOST_PLANS = 32
 _MOST_SEGMENTS = 1 << 12
 """A plan takes about a hundred bytes a segment; of more it is made anew."""
 
-_MOST_ANSWER_BYTES = 1 << 16
+_MOST_ANSWER_BYTES = 1 << 18
 """A plan that is made of a larger answer is not cached: it may hold all of it."""
 
-_MEMO = "plans"
+_MOST_LARGE, _SMALL_ANSWER_BYTES = 4, 1 << 16
+"""Plans made of answers of more bytes, of each state of a symbol: one of 32,768 keys takes 4 MB."""
+
+_MEMO, _LARGE_MEMO = "plans", "plans of large answers"
 
 _Symbol = tuple[str, int | None]
 """A symbol, and the version at which a query sees it."""
@@ -102,6 +105,8 @@ class _Entry:
         What the answer saves, and what it is for, as of :class:`~tessel.pipeline.plan.Question`.
     others
         The other symbols that were looked up for it, in the state that it was made for.
+    large
+        The cache of what large answers made, by entry.
     """
 
     def __init__(
@@ -110,11 +115,13 @@ class _Entry:
         asking: _CachedPlan | None,
         told: tuple[int | None, str],
         others: Mapping[_Symbol, SegmentIndex],
+        large: LruCache[_Entry, _CachedPlan],
     ) -> None:
         self._shape = shape
         self._asking = asking
         self._told = told
         self._others = others
+        self._large = large
         self._answer: _CachedPlan | None = None
 
     def holds(self, views: _Views) -> bool:
@@ -132,7 +139,8 @@ class _Entry:
             assert question is not None  # of the same query on the same state
             return question.revise(answer)
 
-        answer = None if self._answer is None else self._answer.plan(views)
+        known = self._answer or self._large.get(self)
+        answer = None if known is None else known.plan(views)
         question = Question(self._asking.plan(views), revise, *self._told, answer)
         return dataclasses.replace(plan, question=question)
 
@@ -146,8 +154,11 @@ class _Entry:
             made = question.revise(answer)
             if answer.nbytes > _MOST_ANSWER_BYTES:
                 return made
-            if made.question is None:
-                self._answer = _CachedPlan.of(made, _symbols(found))
+            known = None if made.question else _CachedPlan.of(made, _symbols(found))
+            if answer.nbytes <= _SMALL_ANSWER_BYTES:
+                self._answer = known
+            elif known is not None:
+                self._large.put(self, known)
             return self.learning(made, found)
 
         return dataclasses.replace(plan, question=dataclasses.replace(question, revise=revise))
@@ -209,7 +220,8 @@ def cached_plan(
         first = query.symbol, query.as_of  # whose index has this cache
         others = {symbol: view.index() for symbol, view in found().items() if symbol != first}
         told = (None, "") if question is None else (question.saves, question.purpose)
-        entry = _Entry(shape, asking, told, others)
+        large = index.memos.setdefault(_LARGE_MEMO, LruCache(_MOST_LARGE))
+        entry = _Entry(shape, asking, told, others, large)
         plans.put(key, entry)
         return entry.plan(views, make) if question is None else entry.learning(plan, found())
 

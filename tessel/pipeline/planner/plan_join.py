@@ -65,7 +65,7 @@ _LEAST_BYTES = 2 << 20
 _TIMES_SMALLER = 4
 """Keys are asked for where their side has at most this part of the bytes of the other one."""
 
-_MOST_KEYS = 10_000
+_MOST_KEYS = 1 << 15
 """More keys become the range that they lie in, and their rows no look-up: a larger set costs more a
 row and a segment."""
 

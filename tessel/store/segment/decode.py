@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tessel.arrays import allocate, arrow_array
 from tessel.kernels.blocks import StoredBlocks
-from tessel.kernels.decode_rows import decode_numbers, decode_texts
+from tessel.kernels.decode_rows import decode_numbers, texts_of_codes
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import PageEncoding
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
@@ -348,10 +348,12 @@ def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) 
 
 def _texts(segment: SegmentPages, table: PageTable, start: int, stop: int) -> pa.Array | None:
     node = table.node
-    texts = segment.text_table(node.number)
-    if texts is None:
+    texts = segment.dictionary(node.number)
+    if texts is None or not texts.length or texts.offsets is None:
         return None
-    found = decode_texts(_blocks(segment, table, start, stop), texts, allocate)
+    codes = allocate(stop - start, np.int64)
+    decode_numbers(_blocks(segment, table, start, stop), codes)
+    found = texts_of_codes(codes, texts.offsets, texts.data, allocate)
     if found is None:
         return None
     offsets, data = found

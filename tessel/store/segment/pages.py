@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_array
-from tessel.kernels.decode_rows import TextTable
 from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
@@ -46,9 +45,6 @@ _Value = TypeVar("_Value")
 
 _MOST_CHOICES = 32
 """Choices of columns for which something is remembered."""
-
-_LONGEST_TEXT = 64
-_MOST_TEXT_BYTES = 1 << 18
 
 _NARROW_TYPES = (pat.is_decimal, pat.is_date64, pat.is_time)
 """Types of which not all bits are values; text is checked by its encodings."""
@@ -122,7 +118,6 @@ class SegmentPages:
         self._first_rows: dict[int, Integers] = {}
         self._dictionaries: dict[int, PhysicalValues | None] = {}
         self._entries: dict[int, Entries] = {}
-        self._text_tables: dict[int, TextTable | None] = {}
         self._zone_maps: dict[int, ZoneMaps] = {}
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._page_tables: dict[int, PageTable | None] = {}
@@ -241,21 +236,6 @@ class SegmentPages:
         if found is None:
             found = self._zone_maps[node] = self.file.zone_maps(node)
         return found
-
-    def text_table(self, node: int) -> TextTable | None:
-        """Return the texts of a column's dictionary by number; None where there are none or many.
-
-        Then they fit no cache, and are looked up in the dictionary.
-        """
-        if node not in self._text_tables:
-            values = self.dictionary(node)
-            table = None
-            if values is not None and values.length and values.offsets is not None:
-                longest = int(np.diff(values.offsets).max())
-                if longest <= _LONGEST_TEXT and values.length * longest <= _MOST_TEXT_BYTES:
-                    table = TextTable.of(values.offsets, values.data)
-            self._text_tables[node] = table
-        return self._text_tables[node]
 
     # --- many pages at once -----------------------------------------------------------------------
 

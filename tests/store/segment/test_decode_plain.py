@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels.decode_rows import TextTable, decode_texts
+from tessel.kernels import decode_rows
 from tessel.store.segment import decode as module
 from tessel.store.segment.decode import decode_column, decode_plain
 from tests.kernels.forced import LEVELS, in_form
@@ -94,13 +94,12 @@ def test_most_of_these_columns_are_plain(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_texts_of_more_than_31_bits_are_left_alone(level: str) -> None:
-    table = with_ids(pa.table({"text": ["a" * 60, "b" * 60] * 4_000}))
-    segment = opened(table)
+def test_texts_of_more_than_31_bits_are_left_alone(
+    level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = opened(with_ids(pa.table({"text": ["a" * 60, "b" * 60] * 4_000})))
     (node,) = segment.tops
-    stored = segment.page_table(node.number)
-    assert stored is not None
-    blocks = module._blocks(segment, stored, 0, 8_000)
-    texts = TextTable(np.zeros((2, 8), np.uint64), np.full(2, 1 << 30), 1 << 30)
     with in_form(level):
-        assert decode_texts(blocks, texts, np.empty) is None
+        assert decode_plain(segment, node, 0, 8_000) is not None
+        monkeypatch.setattr(decode_rows, "_LARGEST_OFFSET", 1_000)
+        assert decode_plain(segment, node, 0, 8_000) is None

@@ -6,10 +6,9 @@ each run finds that. Other runs stay in any order: an aggregate that asks for so
 order has them selected. Nothing depends on the order in which rows come, so runs of parts of the
 rows join to those of all.
 
-Lists of integers of groups are brought together by group, wherever units left them. The states of
-units stay where they are: their lists are copied, group by group, to memory that some
-groups after others share, small enough to stay in a cache. Merged states of everything would be as
-large as all values again, and memory that was never touched costs more than to sort what is in it.
+The lists of units stay where they are: they are copied, group by group, to memory that some groups
+after others share, small enough to stay in a cache. Merged states of everything would be as large
+as all values again, and memory that was never touched costs more than to sort what is in it.
 """
 
 from __future__ import annotations
@@ -87,9 +86,25 @@ class ValueRuns:
         """How many different numbers each group has; int64, shape ``(groups,)``."""
         if self.times is not None:
             return np.diff(self.starts)
+        from tessel.kernels.count_values import count_close
         from tessel.kernels.order_words import count_different
 
-        return count_different(self.ordered().numbers, self.starts)
+        counts = count_close(self.numbers, self.starts)
+        far = np.flatnonzero(counts < 0)
+        if len(far):
+            held = (self if len(far) == len(counts) else self.take(far)).ordered()
+            counts[far] = count_different(held.numbers, held.starts)
+        return counts
+
+    def take(self, groups: Integers) -> ValueRuns:
+        """Return the runs of some of the groups."""
+        from tessel.kernels.group_rows import rows_of_runs
+
+        starts, stops = self.starts[groups], self.starts[groups + 1]
+        rows = rows_of_runs(starts, stops)
+        times = None if self.times is None else self.times[rows]
+        ends = np.concatenate([[0], np.cumsum(stops - starts)])
+        return ValueRuns(self.numbers[rows], times, ends)
 
     def ordered(self) -> ValueRuns:
         """Return the runs with the numbers of each group ascending."""
@@ -365,17 +380,12 @@ class ValueLists:
             cuts.append(min(max(end, cuts[-1] + 1), groups))
         scratch = np.empty((1 + self._has_times, int(np.diff(starts[cuts]).max())), np.int64)
         for first, last in itertools.pairwise(cuts):
-            yield self._of_groups(first, last, scratch)
-
-    def _of_groups(self, first: int, last: int, scratch: Integers) -> ValueRuns:
-        """Bring groups ``[first, last)`` together, in memory that is given."""
-        starts = self._starts[first : last + 1] - self._starts[first]
-        scratch = scratch[:, : int(starts[-1])]
-        self._place([part.numbers for part in self._parts], first, last, starts, scratch[0])
-        if not self._has_times:
-            return ValueRuns(scratch[0], None, starts)
-        self._place(self._times, first, last, starts, scratch[1])
-        return ValueRuns(scratch[0], scratch[1], starts)
+            own = starts[first : last + 1] - starts[first]
+            held = scratch[:, : int(own[-1])]
+            self._place([part.numbers for part in self._parts], first, last, own, held[0])
+            if self._has_times:
+                self._place(self._times, first, last, own, held[1])
+            yield ValueRuns(held[0], held[1] if self._has_times else None, own)
 
     def _place(
         self, lists: Sequence[Integers], first: int, last: int, starts: Integers, found: Integers
