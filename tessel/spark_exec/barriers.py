@@ -34,7 +34,7 @@ from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
 from tessel.spark_exec.carries import CarryScan, few_task
 from tessel.spark_exec.chains import Given
-from tessel.spark_exec.errors_wire import error_of, error_row
+from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
     DriverFlow,
@@ -242,8 +242,7 @@ class Barriers:
     def _finished(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
         """Let the rows of all units pass, and put behind them those that their carry makes."""
         flow = self._runner.kept(flow)
-        frame = self._runner.frame(flow.summarised(stage))
-        summaries = dict(self._runner.ordered(frame, barriers_of(flow)))
+        summaries = dict(self._runner.ordered(flow.summarised(stage)))
         passed = flow.then(stage)
         try:
             carry = nothing_carried(stage)
@@ -279,8 +278,9 @@ class Barriers:
     def routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
         """Let the clause group the parts by their facts, then send each where it is wanted."""
         frame = self._jobs.kept(self._runner.frame(flow))
-        rows = self._runner.ordered(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
-        parts = sent_parts((row for _, unit in rows for row in unit), self._runner.kinds)
+        rows = self._runner.rows(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
+        rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
+        parts = sent_parts(rows, self._runner.kinds)
         groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
             groups = [[]]  # a clause over everything also answers for nothing

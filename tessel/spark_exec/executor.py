@@ -187,9 +187,8 @@ class SparkExecutor:
             try:
                 runner, flow = self._walked(plan, jobs, few=True)
                 if _in_tasks(flow):
-                    barriers = barriers_of(flow)
-                    frame = runner.frame(flow, stage_task(staging, barriers))
-                    told = [row for _, unit in runner.ordered(frame, barriers) for row in unit]
+                    task = stage_task(staging, barriers_of(flow))
+                    told = [row for _, unit in runner.ordered(flow, task) for row in unit]
                     found = [StagedRows.from_json(json.loads(row.blob)) for row in told]
                     return found or [staging.staged((), 0)]
                 units = runner.units(flow)
