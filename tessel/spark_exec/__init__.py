@@ -1,11 +1,11 @@
 """Queries as Spark jobs: the only part that knows pyspark.
 
 Importing this imports no pyspark; that happens when a session is asked for. Modules, inside out:
-``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
-``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
-``errors_wire``, ``parts`` and ``plugins`` (what travels), ``tasks``, ``task_events``, ``flows``,
-``jobs`` and ``executor`` (the jobs), ``source`` (data into Spark and out of it), ``submission``
-(the package as a file, spark-submit), ``doctor`` (does it work here).
+``java`` (which Java), ``aot`` (a faster start), ``settings``, ``driver`` and ``runtime`` (the
+session), ``daemon`` (the workers), ``blobs``, ``wire`` and ``errors_wire``, ``parts`` and
+``plugins`` (what travels), ``tasks``, ``task_events``, ``flows``, ``jobs`` and ``executor`` (the
+jobs), ``source`` (data into Spark and out of it), ``submission`` (the package as a file,
+spark-submit), ``doctor`` (does it work here).
 """
 
 from tessel.spark_exec.aot import Warmup, warmup

@@ -20,6 +20,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tessel import telemetry
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
@@ -33,7 +35,7 @@ from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
 from tessel.spark_exec.carries import CarryScan, few_task
-from tessel.spark_exec.chains import Given
+from tessel.spark_exec.chains import Given, Places
 from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
@@ -42,6 +44,7 @@ from tessel.spark_exec.flows import (
     FrameFlow,
     NarrowFlow,
     TaskFlow,
+    UnionFlow,
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
@@ -55,7 +58,6 @@ from tessel.spark_exec.running_flows import (
     raising_units,
 )
 from tessel.spark_exec.tasks import facts_task, route_task
-from tessel.spark_exec.unions import placed_one_after_another
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
     ERROR_ROWS,
@@ -331,3 +333,20 @@ class Barriers:
                 cuts[seq] = (low, high)
             at += rows
         return flow.cut(cuts).then(Stage(stage.clauses[1:], stage.schemas[1:]))
+
+
+def placed_one_after_another(flows: Sequence[tuple[TaskFlow, Sequence[int]]]) -> UnionFlow:
+    """Return the units of several flows as one, numbered anew.
+
+    Parameters
+    ----------
+    flows
+        Each input with the ``seq`` of its units, in order.
+    """
+    parts: list[NarrowFlow | FrameFlow] = []
+    number = 0
+    for symbol, (flow, seqs) in enumerate(flows):
+        placed = flow.placed(Places(np.asarray(seqs, np.int64), symbol, number))
+        number += len(seqs)
+        parts += placed.parts if isinstance(placed, UnionFlow) else [placed]
+    return UnionFlow(tuple(parts))

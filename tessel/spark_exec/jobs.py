@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,9 +18,9 @@ from numpy.typing import NDArray
 from tessel import telemetry
 from tessel.cancelling import check_cancelled, current_flag
 from tessel.closing import Closing
-from tessel.errors import SparkError, TesselError
+from tessel.errors import TesselError
 from tessel.lazy import dataclass
-from tessel.spark_exec.driver import DriverLog
+from tessel.spark_exec.driver import DeadExecutors, DriverLog, EndedExecutors
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice, is_own_session, log_of_executors
 from tessel.spark_exec.shipping import of_streams, shipped
@@ -48,11 +46,6 @@ _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDi
 _lock = threading.Lock()
 _CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20
 _LOOK_SECONDS, _NOTED_MS = 0.1, 1_000
-_MOST_ENDED_EXECUTORS = 10
-"""So many executors of a standalone cluster may end before a task does: what Spark's master allows,
-too, but its count begins again with each process that starts."""
-_WANTED_END = re.compile("killed by driver|decommission", re.IGNORECASE)
-"""Why executors end that nobody needs any more."""
 
 
 def slots_of_session(session: SparkSession) -> int:
@@ -315,68 +308,12 @@ class _Tag:
         return done, total
 
 
-class _DeadExecutors:
-    """Counts executors that end by themselves, as a session tells that somebody else started."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self._context: Any = context
-        self._next = 0.0
-        self._count, self.last_end = 0, ""
-
-    @property
-    def executors_ended(self) -> int:
-        """How many have ended, looked up once a second."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + 1
-            with contextlib.suppress(Exception):  # the session may be what failed, as the job tells
-                self._look()
-        return self._count
-
-    def _look(self) -> None:
-        told = self._context._jsc.sc().statusStore().executorList(False)
-        dead = [told.apply(at) for at in range(told.size())]
-        reasons = [str(each.removeReason().get()) for each in dead if not each.isActive()]
-        ended = [each for each in reasons if not _WANTED_END.search(each)]
-        # Spark forgets the oldest of many.
-        self._count = max(self._count, len(ended))
-        self.last_end = ended[-1] if ended else ""
-
-
-def _executors(session: SparkSession) -> DriverLog | _DeadExecutors | None:
+def _executors(session: SparkSession) -> DriverLog | DeadExecutors | None:
     """Return what counts executors that end, of a standalone cluster that Classic runs on."""
     log, context = log_of_executors(session), _context(session)
     if log is not None or context is None or is_own_session(session):
         return log
-    return _DeadExecutors(context) if str(context.master).startswith("spark://") else None
-
-
-class _EndedExecutors:
-    """Ends a job whose executors end again and again: a standalone master starts them without end.
-
-    Parameters
-    ----------
-    log
-        What counts them, or None.
-    tag
-        Of the job.
-    """
-
-    def __init__(self, log: DriverLog | _DeadExecutors | None, tag: _Tag) -> None:
-        self._log = log
-        self._tag = tag
-        self._done = 0
-        self._first = self._seen = 0 if log is None else log.executors_ended
-
-    def check(self) -> None:
-        """Raise where too many have ended since a task last did."""
-        if self._log is None or self._log.executors_ended == self._seen:
-            return
-        self._seen = self._log.executors_ended
-        done, _ = self._tag.tasks()
-        if done > self._done:
-            self._done, self._first = done, self._seen
-        if self._seen - self._first >= _MOST_ENDED_EXECUTORS:
-            raise SparkError.executors_ended(self._seen - self._first, self._log.last_end)
+    return DeadExecutors(context) if str(context.master).startswith("spark://") else None
 
 
 def _context(session: SparkSession) -> SparkContext | None:
@@ -405,7 +342,7 @@ def _interruptible(
         return work()
     check_cancelled()
     tag = _Tag(session)
-    ended = _EndedExecutors(log, tag)
+    ended = EndedExecutors(log, tag)
     result: Future[list[pa.RecordBatch]] = Future()
 
     def run() -> None:

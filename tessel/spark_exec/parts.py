@@ -17,7 +17,7 @@ from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import PartFacts, decode
-from tessel.spark_exec.components import received_components, sent_components
+from tessel.spark_exec.plugins import received_components, sent_components
 from tessel.spark_exec.wire import (
     MAX_BLOB_BYTES,
     MOST_UNITS,

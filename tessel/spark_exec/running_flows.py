@@ -33,7 +33,7 @@ from tessel.spark_exec.flows import (
     chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows
+from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
 from tessel.spark_exec.tasks import (
     TaskFunction,
     count_task,
@@ -41,8 +41,14 @@ from tessel.spark_exec.tasks import (
     reduce_task,
     source_task,
 )
-from tessel.spark_exec.unions import rows_of_units
-from tessel.spark_exec.wire import ERROR_ROWS, LAST_SEQ, WITHHELD_ROWS, WireRow, wire_batch
+from tessel.spark_exec.wire import (
+    ERROR_ROWS,
+    LAST_SEQ,
+    WITHHELD_ROWS,
+    WireRow,
+    sequence,
+    wire_batch,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -334,7 +340,11 @@ class FlowRunner:
 
     def sent(self, units: Iterator[ProcessingUnit]) -> tuple[TaskFlow, list[int]]:
         """Send units of this process to where tasks go on with them."""
-        rows = rows_of_units(units, self._blob_bytes)
+        rows = [
+            dataclasses.replace(row, bucket=number)
+            for number, unit in enumerate(units)
+            for row in unit_rows(unit, sequence(0, number), self._blob_bytes)
+        ]
         frame = self._jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
         return FrameFlow(frame, barriers=0), list(places)

@@ -19,7 +19,7 @@ from tessel.spark_exec.tasks import TaskFunction
 def shipped(task: TaskFunction) -> TaskFunction:
     """Return a task in the form that is sent; on a worker that cannot run it, it raises.
 
-    The texts of its errors are known to :mod:`tessel.spark_exec.failures`.
+    The texts of its errors are known to :mod:`tessel.spark_exec.errors_wire`.
     """
     cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
     packed: bytes = cloudpickle.dumps(task)

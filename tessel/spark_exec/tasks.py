@@ -6,12 +6,17 @@ clauses and schemas from it, run the same stage functions as the local pool on u
 
 An error row's ``bucket`` says how many barriers lay before the stage that failed: among several
 errors the one of the earliest stage counts, since those after it may come of data that it lacks.
+
+Tasks that write stage units that follow one another as one piece; the driver gets a row for each,
+with what was staged as plain data, and the place of its first unit, by which it orders them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +26,7 @@ from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.stage import without_segments
+from tessel.pipeline.staging import Staging
 from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
     CarriedStep,
@@ -33,10 +39,15 @@ from tessel.spark_exec.chains import (
     chain_from_text,
     ready_chain,
 )
-from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.errors_wire import WorkerError, error_row
-from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
-from tessel.spark_exec.plugins import load_plugins
+from tessel.spark_exec.parts import (
+    known_of,
+    piece_of_part,
+    place_of_unit,
+    schema_of_part,
+    unit_rows,
+)
+from tessel.spark_exec.plugins import kinds_of, load_plugins
 from tessel.spark_exec.units import UnitRun, renumbered, told_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
@@ -325,3 +336,58 @@ def packed_rows(units: Iterable[Sequence[WireRow]]) -> Iterator[pa.RecordBatch]:
             held, size = [], 0
     if held:
         yield wire_batch(held)
+
+
+# --- staging --------------------------------------------------------------------------------------
+
+_STEP = sequence(0, 1)
+"""From the place of a unit to that of the next one."""
+
+
+def stage_task(staging: Staging, barriers: int) -> TaskFunction:
+    """Return the task that stages the units that come in, and sends what it staged."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for is_told, rows in itertools.groupby(received(batches), _is_no_data):
+            if is_told:
+                yield wire_batch(rows)
+                continue
+            for neighbours in _neighbours(rows):
+                yield wire_batch([_staged(staging, neighbours, barriers)])
+
+    return typed_errors(run)
+
+
+def _is_no_data(row: WireRow) -> bool:
+    return row.rows in (ERROR_ROWS, MARKER_ROWS)
+
+
+def _neighbours(rows: Iterator[WireRow]) -> Iterator[Iterator[WireRow]]:
+    """Cut rows where one is neither of the unit of the row before it nor of the next unit."""
+    number, before = 0, -_STEP
+
+    def piece(row: WireRow) -> int:
+        nonlocal number, before
+        place = place_of_unit(row.seq)
+        number += place not in (before, before + _STEP)
+        before = place
+        return number
+
+    for _, found in itertools.groupby(rows, piece):
+        yield found
+
+
+def _staged(staging: Staging, rows: Iterator[WireRow], barriers: int) -> WireRow:
+    first = next(rows)
+    try:
+        staged = staging.staged(_tables(itertools.chain([first], rows)), first.seq)
+    except Exception as error:
+        return error_row(error, seq=first.seq, bucket=barriers)
+    return WireRow(0, first.seq, staged.rows, json.dumps(staged.to_json()).encode())
+
+
+def _tables(rows: Iterator[WireRow]) -> Iterator[pa.Table]:
+    """Yield the tables of units, holding the rows of one unit at a time."""
+    for _, unit in itertools.groupby(rows, lambda row: place_of_unit(row.seq)):
+        for part in read_parts(unit):
+            yield part.table
