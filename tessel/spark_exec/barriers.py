@@ -48,7 +48,7 @@ from tessel.spark_exec.flows import (
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
+from tessel.spark_exec.parts import SentParts, rows_by_unit, unit_of_rows
 from tessel.spark_exec.placement import most_rows_in_rounds
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
@@ -64,7 +64,6 @@ from tessel.spark_exec.wire import (
     MARKER_ROWS,
     WITHHELD_ROWS,
     WireRow,
-    sequence,
 )
 
 if TYPE_CHECKING:
@@ -282,33 +281,24 @@ class Barriers:
         frame = self._jobs.kept(self._runner.frame(flow))
         rows = self._runner.rows(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
         rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
-        parts = sent_parts(rows, self._runner.kinds)
-        groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
+        parts = SentParts(rows, self._runner.kinds)
+        groups = clause.restructure(parts, stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
             groups = [[]]  # a clause over everything also answers for nothing
-        wanted = [0] * len(parts)
-        targets: dict[int, list[tuple[int, int]]] = {}
-        for number, group in enumerate(groups):
-            for at, position in enumerate(group):
-                wanted[position] += 1
-                for piece, seq in enumerate(parts[position].seqs):
-                    targets.setdefault(seq, []).append((number, sequence(0, at) + piece))
-        planned = {
-            (number, sequence(0, at)): wanted[position]
-            for number, group in enumerate(groups)
-            for at, position in enumerate(group)
-            if wanted[position] > 1
-        }
+        routes = parts.routes(groups)
         telemetry.emit("barrier", units=len(groups), pieces=len(parts))
-        routed = self._jobs.mapped(frame, route_task(targets))
+        routed = self._jobs.mapped(frame, route_task(routes))
         empty = [number for number, group in enumerate(groups) if not group]
         if empty:
             routed = self._with_markers(routed, empty)
-        by_bytes = sum(part.bytes for part in parts) // PARTITION_BYTES
+        by_bytes = parts.bytes // PARTITION_BYTES
         partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
         grouped = self._jobs.grouped(routed, partitions)
         made = FrameFlow(
-            grouped, partitions=partitions, planned=planned, barriers=barriers_of(flow) + 1
+            grouped,
+            partitions=partitions,
+            planned=routes.planned,
+            barriers=barriers_of(flow) + 1,
         )
         return made.then(stage)
 

@@ -43,6 +43,7 @@ from tessel.spark_exec.chains import (
     SummaryStep,
     chain_to_json,
 )
+from tessel.spark_exec.parts import Fetches
 from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
 from tessel.spark_exec.wire import WireRow, sequences
 
@@ -318,7 +319,7 @@ class FrameFlow:
     partitions
         Of the frame.
     planned
-        ``(unit, seq)`` of a part that several units fetch to how many they are.
+        In how many units each part is wanted; None where that is one.
     everything
         Whether all parts are of one unit, which is there also where no part is.
     barriers
@@ -330,7 +331,7 @@ class FrameFlow:
     frame: DataFrame
     steps: tuple[ReduceStep, ...] = ()
     partitions: int = 1
-    planned: Mapping[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    planned: Fetches | None = None
     everything: bool = False
     barriers: int = 1
     given: Given = NOTHING_GIVEN
@@ -428,6 +429,5 @@ def barriers_of(flow: TaskFlow) -> int:
 
 def chain_text(stage: Stage, given: Given | None = None) -> str:
     """Return the clauses of a stage with their schemas, as JSON."""
-    clauses: tuple[Clause, ...] = stage.clauses
-    plain = chain_to_json(Chain(clauses, stage.schemas), given)
+    plain = chain_to_json(Chain(stage.clauses, stage.schemas), given)
     return json.dumps(plain, separators=(",", ":"))

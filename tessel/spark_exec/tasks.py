@@ -41,6 +41,8 @@ from tessel.spark_exec.chains import (
 )
 from tessel.spark_exec.errors_wire import WorkerError, error_row
 from tessel.spark_exec.parts import (
+    Fetches,
+    Routes,
     known_of,
     piece_of_part,
     place_of_unit,
@@ -158,7 +160,7 @@ def _combined(
 
 def reduce_task(
     steps: Sequence[ReduceStep],
-    planned: Mapping[tuple[int, int], int],
+    planned: Fetches | None,
     everything: bool,
     barriers: int,
     plugins: bytes,
@@ -172,7 +174,7 @@ def reduce_task(
     steps
         What runs.
     planned
-        For parts that several units fetch: ``(bucket, seq)`` to how many they are.
+        In how many units each part is wanted; None where that is one.
     everything
         Whether all that arrives is one unit, whatever its bucket.
     barriers
@@ -209,7 +211,8 @@ def reduce_task(
             def work(bucket: int = bucket, seqs: Sequence[int] = seqs) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
                 kinds = kinds_of(load_plugins(plugins).values())
-                pieces = [piece_of_part(p, kinds, planned.get((bucket, p.seq), 1)) for p in parts]
+                wanted = [planned.of(bucket, part.seq) if planned else 1 for part in parts]
+                pieces = [piece_of_part(p, kinds, n) for p, n in zip(parts, wanted, strict=True)]
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit, carried.get(bucket, ()))
@@ -272,8 +275,16 @@ def _reduced(
 
 
 def facts_task() -> TaskFunction:
-    """Return the task that sends what is known of each part instead of its data."""
-    return _each_row(lambda row: [known_of(row)])
+    """Return the task that sends what is known of its parts instead of their data, in one row."""
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
+        rows = list(received(batches))
+        yield [row for row in rows if row.rows in (ERROR_ROWS, MARKER_ROWS)]
+        known = known_of(row for row in rows if row.rows not in (ERROR_ROWS, MARKER_ROWS))
+        if known is not None:
+            yield [known]
+
+    return typed_errors(lambda batches: packed_rows(told(batches)))
 
 
 def count_task() -> TaskFunction:
@@ -281,17 +292,9 @@ def count_task() -> TaskFunction:
     return _each_row(lambda row: [WireRow(row.bucket, row.seq, row.rows, b"")])
 
 
-def route_task(targets: Mapping[int, Sequence[tuple[int, int]]]) -> TaskFunction:
-    """Return the task that sends each wire row to the units that want it.
-
-    Parameters
-    ----------
-    targets
-        ``seq`` of a row to the units that want it, each with the row's ``seq`` there.
-    """
-    return _each_row(
-        lambda row: [WireRow(u, seq, row.rows, row.blob) for u, seq in targets.get(row.seq, ())]
-    )
+def route_task(routes: Routes) -> TaskFunction:
+    """Return the task that sends each wire row to the units that want it."""
+    return _each_row(routes.rows)
 
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
