@@ -6,7 +6,7 @@ import contextlib
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -200,15 +200,17 @@ class Jobs(Closing):
         """Whether :meth:`rows_of` is there: not on Spark Connect, which has no RDDs."""
         return _context(self._session) is not None
 
-    def rows_of(self, told: Iterable[Sequence[WireRow]], task: TaskFunction) -> list[WireRow]:
+    def rows_of(self, told: list[list[WireRow]], task: TaskFunction) -> list[WireRow]:
         """Return what one stage of tasks makes of wire rows of this process, as :meth:`rows`.
 
-        Each of ``told`` is for one task, and goes to it alone. The job is of an RDD: to plan a
-        DataFrame, and its JVM's code for it, takes more processor time than a small query.
+        Each of ``told`` is for one task, and goes to it alone. The list is given up: that of a million
+        segments takes 20 MB. The job is of an RDD: to plan a DataFrame, and to compile the JVM's code
+        for it, takes more processor time than a small query.
         """
-        batches = [wire_batch(rows) for rows in told]
         streams = []
-        for batch in batches:
+        told.reverse()
+        while told:
+            batch = wire_batch(told.pop())
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_batch(batch)
