@@ -30,7 +30,7 @@ LONGER = {
     "pipeline/plan.py": 428,
     "pipeline/stage.py": 460,
     "spark_exec/flows.py": 433,
-    "spark_exec/runtime.py": 420,
+    "spark_exec/runtime.py": 405,
     "spark_exec/source/options.py": 401,
     "store/events/index.py": 406,
     "store/events/live_store.py": 455,

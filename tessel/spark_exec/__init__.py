@@ -15,7 +15,6 @@ from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_
 from tessel.spark_exec.runtime import (
     active_session,
     is_own_session,
-    local_session,
     spark_session,
     stop_session,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "diagnose",
     "is_own_session",
     "java_candidates",
-    "local_session",
     "package_archive",
     "register_source",
     "spark_session",

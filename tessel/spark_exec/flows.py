@@ -32,15 +32,13 @@ from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
     RENUMBER,
     SUMMARY,
-    CarriedStep,
+    CarryStep,
     Chain,
-    CombineStep,
     Given,
     Places,
     PlaceStep,
     ReduceStep,
     Step,
-    SummaryStep,
     chain_to_json,
 )
 from tessel.spark_exec.parts import Fetches
@@ -346,11 +344,11 @@ class FrameFlow:
 
     def summarised(self, stage: Stage) -> FrameFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
-        return self._with_step(SummaryStep(chain_text(stage)))
+        return self._with_step(CarryStep(SUMMARY, chain_text(stage)))
 
     def carried(self, stage: Stage) -> FrameFlow:
         """Return the flow, with a stage that carries, of units that wire rows bring theirs to."""
-        return self._with_step(CarriedStep(chain_text(stage)))
+        return self._with_step(CarryStep(CARRY, chain_text(stage)))
 
     def placed(self, places: Places) -> FrameFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
@@ -366,7 +364,7 @@ class FrameFlow:
 
     def combined(self, stage: Stage) -> FrameFlow:
         """Return the flow, the parts of each unit combined by the first clause of a stage."""
-        return self._with_step(CombineStep(chain_text(stage)))
+        return self._with_step(CarryStep("combine", chain_text(stage)))
 
     def _with_step(self, step: ReduceStep) -> FrameFlow:
         return dataclasses.replace(self, steps=(*self.steps, step))

@@ -203,9 +203,9 @@ class Jobs(Closing):
     def rows_of(self, told: list[list[WireRow]], task: TaskFunction) -> list[WireRow]:
         """Return what one stage of tasks makes of wire rows of this process, as :meth:`rows`.
 
-        Each of ``told`` is for one task, and goes to it alone. The list is given up: that of a million
-        segments takes 20 MB. The job is of an RDD: to plan a DataFrame, and to compile the JVM's code
-        for it, takes more processor time than a small query.
+        Each of ``told`` is for one task, and goes to it alone. The list is given up: that of a
+        million segments takes 20 MB. The job is of an RDD: to plan a DataFrame, and to compile the
+        JVM's code for it, takes more processor time than a small query.
         """
         streams = []
         told.reverse()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -205,11 +205,7 @@ class SentParts(Sequence[UnitFacts]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, at: int) -> UnitFacts: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[UnitFacts]: ...
-    def __getitem__(self, at: int | slice) -> UnitFacts | list[UnitFacts]:
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[each] for each in range(*at.indices(len(self)))]
         at = range(len(self))[at]

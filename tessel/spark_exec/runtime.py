@@ -221,19 +221,6 @@ def log_of_executors(session: SparkSession) -> DriverLog | None:
     return own.driver.log
 
 
-def local_session(slots: int | None = None) -> SparkSession:
-    """Return the session that exists, else one in this machine's processes.
-
-    Parameters
-    ----------
-    slots
-        Tasks that run at a time; None for what the option ``spark_master`` says.
-    """
-    if slots is not None and slots < 1:
-        raise InvalidInputError(f"slots is at least 1, not {slots}", slots=slots)
-    return spark_session(None if slots is None else f"local[{slots}]")
-
-
 def _refuse_another(
     session: SparkSession, master: str | None, configuration: Mapping[str, str] | None
 ) -> None:

@@ -18,7 +18,6 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,13 +28,11 @@ from tessel.pipeline.stage import without_segments
 from tessel.pipeline.staging import Staging
 from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
-    CarriedStep,
+    CarryStep,
     Chain,
-    CombineStep,
     Given,
     PlaceStep,
     ReduceStep,
-    SummaryStep,
     chain_from_text,
     ready_chain,
 )
@@ -55,6 +52,7 @@ from tessel.spark_exec.wire import (
     CARRY_ROWS,
     ERROR_ROWS,
     MARKER_ROWS,
+    NEXT_UNIT,
     WireRow,
     read_parts,
     received,
@@ -230,8 +228,7 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
     """
     seqs = [seq]
     for step in steps:
-        chosen = _chosen(step)
-        if chosen is not None and seqs[-1] not in chosen:
+        if isinstance(step, Mapping) and seqs[-1] not in step:
             return None
         if isinstance(step, PlaceStep):
             place = step.places.find(seqs[-1])
@@ -241,11 +238,6 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
         else:
             seqs.append(seqs[-1])
     return seqs
-
-
-def _chosen(step: ReduceStep) -> Mapping[int, Any] | None:
-    """Return the ``seq`` of the units that a step leaves; None for all."""
-    return step if isinstance(step, Mapping) else None
 
 
 def _reduced(
@@ -258,14 +250,13 @@ def _reduced(
 ) -> ProcessingUnit:
     if isinstance(step, str):
         return ready_chain(step, plugins, given).run(unit)
-    if isinstance(step, CombineStep):
-        clause = chain_from_text(step.chain, plugins).clauses[0]
-        assert isinstance(clause, Combines)
-        return clause.combined([unit])
-    if isinstance(step, SummaryStep):
-        return ready_chain(step.chain, plugins, given).summary(unit)
-    if isinstance(step, CarriedStep):
-        return ready_chain(step.chain, plugins, given).run_carried(unit, carried)
+    if isinstance(step, CarryStep):
+        chain = ready_chain(step.chain, plugins, given)
+        if step.how == "combine":
+            clause = chain.clauses[0]
+            assert isinstance(clause, Combines)
+            return clause.combined([unit])
+        return chain.summary(unit) if step.how == "summary" else chain.run_carried(unit, carried)
     if isinstance(step, PlaceStep):
         place = step.places.find(seq)
         assert place is not None  # those that are left out have gone
@@ -343,9 +334,6 @@ def packed_rows(units: Iterable[Sequence[WireRow]]) -> Iterator[pa.RecordBatch]:
 
 # --- staging --------------------------------------------------------------------------------------
 
-_STEP = sequence(0, 1)
-"""From the place of a unit to that of the next one."""
-
 
 def stage_task(staging: Staging, barriers: int) -> TaskFunction:
     """Return the task that stages the units that come in, and sends what it staged."""
@@ -367,12 +355,12 @@ def _is_no_data(row: WireRow) -> bool:
 
 def _neighbours(rows: Iterator[WireRow]) -> Iterator[Iterator[WireRow]]:
     """Cut rows where one is neither of the unit of the row before it nor of the next unit."""
-    number, before = 0, -_STEP
+    number, before = 0, -NEXT_UNIT
 
     def piece(row: WireRow) -> int:
         nonlocal number, before
         place = place_of_unit(row.seq)
-        number += place not in (before, before + _STEP)
+        number += place not in (before, before + NEXT_UNIT)
         before = place
         return number
 
