@@ -249,7 +249,7 @@ class FlowRunner:
         """Run a flow and return its rows, which ``then`` changes in the same tasks."""
         if isinstance(flow, NarrowFlow) and self._jobs.takes_rows:
             told, frames = self._rows_told(flow)
-            if not frames:
+            if told and not frames:
                 return self._jobs.rows_of(told, _in_turn(self._source(flow), then))
         return self.rows(self.frame(flow, then), barriers_of(flow))
 

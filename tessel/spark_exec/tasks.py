@@ -269,11 +269,17 @@ def facts_task() -> TaskFunction:
     """Return the task that sends what is known of its parts instead of their data, in one row."""
 
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        rows = list(received(batches))
-        yield [row for row in rows if row.rows in (ERROR_ROWS, MARKER_ROWS)]
-        known = known_of(row for row in rows if row.rows not in (ERROR_ROWS, MARKER_ROWS))
-        if known is not None:
-            yield [known]
+        others: list[WireRow] = []
+
+        def parts() -> Iterator[WireRow]:
+            for row in received(batches):
+                if row.rows in (ERROR_ROWS, MARKER_ROWS):
+                    others.append(row)
+                else:
+                    yield row
+
+        known = known_of(parts())
+        yield others if known is None else [*others, known]
 
     return typed_errors(lambda batches: packed_rows(told(batches)))
 
