@@ -65,6 +65,7 @@ TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
+_NO_DATA = ERROR_ROWS, MARKER_ROWS
 
 
 def typed_errors(run: TaskFunction) -> TaskFunction:
@@ -273,10 +274,10 @@ def facts_task() -> TaskFunction:
 
         def parts() -> Iterator[WireRow]:
             for row in received(batches):
-                if row.rows in (ERROR_ROWS, MARKER_ROWS):
-                    others.append(row)
-                else:
+                if row.rows not in _NO_DATA:
                     yield row
+                else:
+                    others.append(row)
 
         known = known_of(parts())
         yield others if known is None else [*others, known]
@@ -296,7 +297,7 @@ def route_task(routes: Routes) -> TaskFunction:
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
-        return [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
+        return [row] if row.rows in _NO_DATA else list(change(row))
 
     return typed_errors(lambda batches: packed_rows(map(changed, received(batches))))
 
@@ -345,7 +346,7 @@ def stage_task(staging: Staging, barriers: int) -> TaskFunction:
     """Return the task that stages the units that come in, and sends what it staged."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for is_told, rows in itertools.groupby(received(batches), _is_no_data):
+        for is_told, rows in itertools.groupby(received(batches), lambda row: row.rows in _NO_DATA):
             if is_told:
                 yield wire_batch(rows)
                 continue
@@ -353,10 +354,6 @@ def stage_task(staging: Staging, barriers: int) -> TaskFunction:
                 yield wire_batch([_staged(staging, neighbours, barriers)])
 
     return typed_errors(run)
-
-
-def _is_no_data(row: WireRow) -> bool:
-    return row.rows in (ERROR_ROWS, MARKER_ROWS)
 
 
 def _neighbours(rows: Iterator[WireRow]) -> Iterator[Iterator[WireRow]]:
