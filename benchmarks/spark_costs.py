@@ -6,7 +6,8 @@
 
 In one warm session of two slots: a DataFrame through the data source in both directions, beside
 Parquet (at most twice its time); a question of ten segments (at most 0.2 s of processor time); the
-same sums over more and more segments (the steepest slope between two, in logarithms, at most 1.1).
+same sums over more and more segments (the steepest slope between two, in logarithms, at most 1.1),
+beside jobs of Spark that do nothing.
 Processor time is that of the JVM and its Python workers too. Answers are compared first. Prints a
 table and one line of JSON.
 """
@@ -136,6 +137,23 @@ def _units(folder: Path, session: Any, units: int, seed: int, repeats: int) -> t
     return _taken(read, repeats)
 
 
+def _of_spark(session: Any, repeats: int) -> list[Figure]:
+    """Run jobs of two tasks that do nothing: an RDD's, and a DataFrame's whose rows are Arrow."""
+
+    def nothing(items: Any) -> Any:
+        yield from items
+
+    context = session.sparkContext
+    work = {
+        "RDD": lambda: context.parallelize([1, 2], 2).mapPartitions(nothing).collect(),
+        "DataFrame": lambda: session.range(0, 2, 1, 2).mapInArrow(nothing, "id long").toArrow(),
+    }
+    taken = {name: _taken(job, repeats) for name, job in work.items()}
+    return [
+        Figure(f"Spark alone, {name}", *both, both[1], math.inf) for name, both in taken.items()
+    ]
+
+
 def measured(rows: int, seed: int, repeats: int, units: tuple[int, ...]) -> list[Figure]:
     """Return all figures."""
     from tessel.spark_exec import register_source, spark_session
@@ -146,6 +164,7 @@ def measured(rows: int, seed: int, repeats: int, units: tuple[int, ...]) -> list
         folder = Path(name)
         found = _source(session, folder, table_of(rows, seed), repeats)
         taken = {each: _units(folder, session, each, seed, repeats) for each in units}
+    found += _of_spark(session, repeats)
     first = units[0]
     for each, (clock, processor) in taken.items():
         most = TEN_SEGMENTS_MS if each == first else math.inf

@@ -21,7 +21,7 @@ import pytest
 import tessel as ts
 from tessel.compat.arcticdb import Arctic
 from tessel.errors import SparkError, TesselError
-from tessel.spark_exec.reaching import check_answers
+from tessel.spark_exec.driver import check_answers
 from tessel.store import events
 
 OPTION = re.compile(r"""\b([a-z_]+)=('[a-z]\w*(?:\[2\])?'|"[a-z]\w*"|True|False)""")

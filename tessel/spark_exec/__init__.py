@@ -1,11 +1,11 @@
 """Queries as Spark jobs: the only part that knows pyspark.
 
 Importing this imports no pyspark; that happens when a session is asked for. Modules, inside out:
-``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
-``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
-``errors_wire``, ``parts`` and ``plugins`` (what travels), ``tasks``, ``task_events``, ``flows``,
-``jobs`` and ``executor`` (the jobs), ``source`` (data into Spark and out of it), ``submission``
-(the package as a file, spark-submit), ``doctor`` (does it work here).
+``java`` (which Java), ``aot`` (a faster start), ``settings``, ``driver`` and ``runtime`` (the
+session), ``daemon`` (the workers), ``blobs``, ``wire`` and ``errors_wire``, ``parts`` and
+``plugins`` (what travels), ``tasks``, ``task_events``, ``flows``, ``jobs`` and ``executor`` (the
+jobs), ``source`` (data into Spark and out of it), ``submission`` (the package as a file,
+spark-submit), ``doctor`` (does it work here).
 """
 
 from tessel.spark_exec.aot import Warmup, warmup
@@ -15,7 +15,6 @@ from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_
 from tessel.spark_exec.runtime import (
     active_session,
     is_own_session,
-    local_session,
     spark_session,
     stop_session,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "diagnose",
     "is_own_session",
     "java_candidates",
-    "local_session",
     "package_archive",
     "register_source",
     "spark_session",

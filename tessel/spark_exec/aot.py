@@ -28,6 +28,22 @@ LEAST_AOT_JAVA = 25
 TRAINING_TIMEOUT_SECONDS = 600
 """How long a training run may take, writing the cache included."""
 
+_TRAINING = """
+import sys, tempfile, tessel
+from tessel.spark_exec import SparkExecutor, spark_session, stop_session
+
+option, seconds = sys.argv[1:]
+session = spark_session("local[2]", configuration={"spark.driver.extraJavaOptions": option})
+with tempfile.TemporaryDirectory() as folder:
+    store = tessel.open(folder)
+    store.write("x", {"k": [number % 7 for number in range(1000)], "v": [0.5] * 1000})
+    rows = store.scan("x")
+    for query in 3 * [rows.filter("k > 3"), rows.groupby("k").agg(v="median(v)")]:
+        query.collect(executor=SparkExecutor(session))
+stop_session(timeout_seconds=int(seconds))
+"""
+"""The training run, as a program: queries of one stage and of two; the end of the JVM writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
@@ -122,7 +138,7 @@ def _run_training(option: str) -> float:
     environment.pop("SPARK_REMOTE", None)
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "tessel.spark_exec.training", option],
+            [sys.executable, "-c", _TRAINING, option, str(TRAINING_TIMEOUT_SECONDS)],
             env=environment,
             capture_output=True,
             text=True,

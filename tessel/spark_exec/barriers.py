@@ -20,6 +20,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tessel import telemetry
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
@@ -33,8 +35,8 @@ from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
 from tessel.spark_exec.carries import CarryScan, few_task
-from tessel.spark_exec.chains import Given
-from tessel.spark_exec.errors_wire import error_of, error_row
+from tessel.spark_exec.chains import Given, Places
+from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
     DriverFlow,
@@ -42,10 +44,11 @@ from tessel.spark_exec.flows import (
     FrameFlow,
     NarrowFlow,
     TaskFlow,
+    UnionFlow,
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
+from tessel.spark_exec.parts import SentParts, rows_by_unit, unit_of_rows
 from tessel.spark_exec.placement import most_rows_in_rounds
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
@@ -55,14 +58,12 @@ from tessel.spark_exec.running_flows import (
     raising_units,
 )
 from tessel.spark_exec.tasks import facts_task, route_task
-from tessel.spark_exec.unions import placed_one_after_another
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
     ERROR_ROWS,
     MARKER_ROWS,
     WITHHELD_ROWS,
     WireRow,
-    sequence,
 )
 
 if TYPE_CHECKING:
@@ -242,8 +243,7 @@ class Barriers:
     def _finished(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
         """Let the rows of all units pass, and put behind them those that their carry makes."""
         flow = self._runner.kept(flow)
-        frame = self._runner.frame(flow.summarised(stage))
-        summaries = dict(self._runner.ordered(frame, barriers_of(flow)))
+        summaries = dict(self._runner.ordered(flow.summarised(stage)))
         passed = flow.then(stage)
         try:
             carry = nothing_carried(stage)
@@ -279,34 +279,26 @@ class Barriers:
     def routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
         """Let the clause group the parts by their facts, then send each where it is wanted."""
         frame = self._jobs.kept(self._runner.frame(flow))
-        rows = self._runner.ordered(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
-        parts = sent_parts((row for _, unit in rows for row in unit), self._runner.kinds)
-        groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
+        rows = self._runner.rows(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
+        rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
+        parts = SentParts(rows, self._runner.kinds)
+        groups = clause.restructure(parts, stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
             groups = [[]]  # a clause over everything also answers for nothing
-        wanted = [0] * len(parts)
-        targets: dict[int, list[tuple[int, int]]] = {}
-        for number, group in enumerate(groups):
-            for at, position in enumerate(group):
-                wanted[position] += 1
-                for piece, seq in enumerate(parts[position].seqs):
-                    targets.setdefault(seq, []).append((number, sequence(0, at) + piece))
-        planned = {
-            (number, sequence(0, at)): wanted[position]
-            for number, group in enumerate(groups)
-            for at, position in enumerate(group)
-            if wanted[position] > 1
-        }
+        routes = parts.routes(groups)
         telemetry.emit("barrier", units=len(groups), pieces=len(parts))
-        routed = self._jobs.mapped(frame, route_task(targets))
+        routed = self._jobs.mapped(frame, route_task(routes))
         empty = [number for number, group in enumerate(groups) if not group]
         if empty:
             routed = self._with_markers(routed, empty)
-        by_bytes = sum(part.bytes for part in parts) // PARTITION_BYTES
+        by_bytes = parts.bytes // PARTITION_BYTES
         partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
         grouped = self._jobs.grouped(routed, partitions)
         made = FrameFlow(
-            grouped, partitions=partitions, planned=planned, barriers=barriers_of(flow) + 1
+            grouped,
+            partitions=partitions,
+            planned=routes.planned,
+            barriers=barriers_of(flow) + 1,
         )
         return made.then(stage)
 
@@ -331,3 +323,20 @@ class Barriers:
                 cuts[seq] = (low, high)
             at += rows
         return flow.cut(cuts).then(Stage(stage.clauses[1:], stage.schemas[1:]))
+
+
+def placed_one_after_another(flows: Sequence[tuple[TaskFlow, Sequence[int]]]) -> UnionFlow:
+    """Return the units of several flows as one, numbered anew.
+
+    Parameters
+    ----------
+    flows
+        Each input with the ``seq`` of its units, in order.
+    """
+    parts: list[NarrowFlow | FrameFlow] = []
+    number = 0
+    for symbol, (flow, seqs) in enumerate(flows):
+        placed = flow.placed(Places(np.asarray(seqs, np.int64), symbol, number))
+        number += len(seqs)
+        parts += placed.parts if isinstance(placed, UnionFlow) else [placed]
+    return UnionFlow(tuple(parts))

@@ -60,17 +60,10 @@ class PartFacts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
-        time_range = self.time_range
-        return {
-            "row_range": [self.row_range.start, self.row_range.end],
-            "time_range": None if time_range is None else [time_range.first, time_range.last],
-            "symbol": self.symbol,
-            "fetches": self.fetches,
-            "index": self.index,
-            "bucket": self.bucket,
-            "segments": list(self.segments),
-            "components": list(map(list, self.components)),
-        }
+        rows, times = self.row_range, self.time_range
+        named = {name: getattr(self, name) for name in _NAMED}
+        ends = None if times is None else (times.first, times.last)
+        return named | {"row_range": (rows.start, rows.end), "time_range": ends}
 
     @staticmethod
     def from_json(data: object) -> PartFacts:
@@ -85,6 +78,9 @@ class PartFacts:
             return _facts(data)
         except (KeyError, TypeError, ValueError) as error:
             raise damaged_part(f"its facts are not valid ({error})") from error
+
+
+_NAMED = ("symbol", "fetches", "index", "bucket", "segments", "components")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,26 +164,23 @@ def _opened(table: pa.Table) -> Part:
 def _facts(data: object) -> PartFacts:
     if not isinstance(data, Mapping):
         raise TypeError("not an object")
+    symbol, fetches, index, bucket, segments, components = map(data.__getitem__, _NAMED)
     start, end = map(_whole, data["row_range"])
-    if not 0 <= start <= end:
-        raise ValueError(f"row range {start} to {end}")
-    time_range = None
-    if data["time_range"] is not None:
-        first, last = map(_whole, data["time_range"])
-        if first > last:
-            raise ValueError(f"time range {first} to {last}")
-        time_range = TimeRange(first, last)
-    symbol, fetches = _whole(data["symbol"]), _whole(data["fetches"])
-    if symbol < 0 or fetches < 0:
-        raise ValueError(f"symbol {symbol}, {fetches} fetches")
-    index = None if data["index"] is None else _text(data["index"])
-    bucket = None if data["bucket"] is None else _whole(data["bucket"])
-    if bucket is not None and bucket < 0:
-        raise ValueError(f"bucket {bucket}")
-    segments = tuple(map(_text, data["segments"]))
-    components = tuple((_text(name), _text(plain)) for name, plain in data["components"])
-    rows = RowRange(start, end)
-    return PartFacts(rows, time_range, symbol, fetches, index, bucket, segments, components)
+    first, last = map(_whole, (0, 0) if data["time_range"] is None else data["time_range"])
+    if start > end or first > last:
+        raise ValueError(f"rows {start} to {end}, times {first} to {last}")
+    if min(start, *map(_whole, (symbol, fetches, bucket or 0))) < 0:
+        raise ValueError(f"row {start}, symbol {symbol}, {fetches} fetches, bucket {bucket}")
+    return PartFacts(
+        RowRange(start, end),
+        None if data["time_range"] is None else TimeRange(first, last),
+        symbol,
+        fetches,
+        None if index is None else _text(index),
+        bucket,
+        tuple(map(_text, segments)),
+        tuple((_text(name), _text(plain)) for name, plain in components),
+    )
 
 
 def _whole(value: object) -> int:

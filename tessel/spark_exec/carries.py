@@ -24,16 +24,13 @@ from tessel.spark_exec.errors_wire import error_row, raise_error_rows
 from tessel.spark_exec.tasks import TaskFunction, packed_rows, typed_errors
 from tessel.spark_exec.wire import (
     ERROR_ROWS,
+    NEXT_UNIT,
     WITHHELD_ROWS,
     WireRow,
     read_parts,
     received,
-    sequence,
     wire_rows,
 )
-
-_STEP = sequence(0, 1)
-"""From the place of a unit to that of the next one."""
 
 
 class CarryScan:
@@ -69,10 +66,10 @@ class CarryScan:
     def rows(self) -> Iterator[WireRow]:
         """Give the wire rows of the units around which something lies."""
         for summary, between in carries_between(self._stage, self._taken()):
-            self._next = self._waiting.popleft() + _STEP
+            self._next = self._waiting.popleft() + NEXT_UNIT
             own = of_own_keys(self._stage, summary, between)
             if own.before.num_rows or own.after.num_rows:
-                yield carry_row(self._next - _STEP, own)
+                yield carry_row(self._next - NEXT_UNIT, own)
 
     def _taken(self) -> Iterator[tuple[pa.Table, pa.Table]]:
         for place, summary in self._summaries:

@@ -74,23 +74,15 @@ def _between(stage: Stage, blobs: Sequence[bytes]) -> Between:
 
 
 @dataclass(frozen=True)
-class SummaryStep:
-    """Take the summary of a unit, for a chain (as JSON) whose first clause carries."""
+class CarryStep:
+    """Do something else with a chain (as JSON) than to run it.
 
-    chain: str
+    Of a chain whose first clause carries, ``summary`` takes the summary of a unit, ``carry`` runs
+    it with what was carried to the unit; ``combine`` combines the parts of a unit by the first
+    clause.
+    """
 
-
-@dataclass(frozen=True)
-class CarriedStep:
-    """Run a chain (as JSON) whose first clause carries, with what was carried to the unit."""
-
-    chain: str
-
-
-@dataclass(frozen=True)
-class CombineStep:
-    """Combine the parts of a unit by the first clause of a chain (as JSON)."""
-
+    how: Literal["summary", "carry", "combine"]
     chain: str
 
 
@@ -126,9 +118,7 @@ class PlaceStep:
     places: Places
 
 
-ReduceStep = (
-    str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep | CombineStep | PlaceStep
-)
+ReduceStep = str | Mapping[int, tuple[int, int]] | CarryStep | PlaceStep
 """A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
 
 

@@ -31,7 +31,7 @@ from tessel.spark_exec.runtime import (
     spark_session,
 )
 from tessel.spark_exec.settings import spark_home
-from tessel.spark_exec.versions import collected, partitioned, pyspark_version
+from tessel.spark_exec.versions import collected, pyspark_version
 from tessel.spark_exec.wire import (
     WIRE_DDL,
     read_parts,
@@ -174,49 +174,3 @@ def _introduce_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _started_modules() -> set[str]:
     specification = getattr(sys.modules.get("__main__"), "__spec__", None)
     return set() if specification is None else {specification.name}
-
-
-def run_shuffle(session: SparkSession, units: int = 4) -> int:
-    """Run a two-stage job as queries do: scatter to two buckets, exact shuffle, read back.
-
-    Parameters
-    ----------
-    session
-        Where.
-    units
-        Tasks of the first stage.
-
-    Returns
-    -------
-    int
-        Rows that came back: 10 for every unit.
-
-    Raises
-    ------
-    TesselError
-        Of the class that was raised in a worker, or SparkError.
-    """
-    ignore_pandas_notice()
-    try:
-        frame = session.range(0, units, 1, units).mapInArrow(_scatter, WIRE_DDL)
-        shuffled = partitioned(frame, frame["bucket"], 2).mapInArrow(_regroup, WIRE_DDL)
-        answer = collected(shuffled)
-    except Exception as error:
-        raise from_driver_exception(error) from error
-    return sum(part.table.num_rows for part in read_parts(received(answer.to_batches())))
-
-
-def _scatter(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for unit in batch.column(0).to_pylist():
-            table = pa.table({"value": range(unit * 5, unit * 5 + 5)})
-            facts = PartFacts(RowRange(unit * 5, unit * 5 + 5))
-            for bucket in range(2):
-                seq = sequence(0, unit)
-                yield wire_batch(wire_rows(table, facts, seq=seq, bucket=bucket))
-
-
-def _regroup(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for part in read_parts(received(batches)):
-        rows = wire_rows(part.table, part.facts, seq=part.seq, bucket=part.bucket)
-        yield wire_batch(rows)

@@ -3,6 +3,10 @@
 pyspark lets the JVM write to the caller's terminal and leaves it running until the interpreter
 ends. Here its messages go through a pipe: those of the start are kept for the error that may
 follow, later ones (prints of user code in workers) are passed on to ``sys.stderr``.
+
+A cluster's master that does not answer is told as that, in bounded time: Spark by itself asks a
+standalone master three times for twenty seconds and then ends its JVM; a client of Spark Connect
+tries again for minutes. So are executors that end again and again.
 """
 
 from __future__ import annotations
@@ -12,16 +16,23 @@ import contextlib
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tessel.errors import SparkError
 from tessel.lazy import dataclass
+from tessel.options import current
+from tessel.spark_exec.settings import is_local
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
+
 
 _KEPT_LINES = 400
 
@@ -203,3 +214,164 @@ def started_driver(conf: SparkConf) -> Driver:
         raise
     os.close(writing)
     return Driver(gateway, log)
+
+
+# --- a master that does not answer ----------------------------------------------------------------
+
+Value = TypeVar("Value")
+
+_ADDRESSES = re.compile(r"(?:spark|sc)://([^/;]+)")
+_CONNECT_PORT = 15002
+_STANDALONE_PORT = 7077
+_LONGEST_TRY_SECONDS = 5.0
+
+
+def check_answers(master: str) -> None:
+    """Raise ``SparkError`` where no process accepts connections at a master's addresses.
+
+    Of masters that are no addresses, as ``local[2]`` and ``yarn``, nothing is asked.
+    """
+    match = _ADDRESSES.match(master)
+    if match is None:
+        return
+    port = _CONNECT_PORT if master.startswith("sc:") else _STANDALONE_PORT
+    deadline = time.monotonic() + current().spark_start_timeout
+    problems = []
+    for address in match[1].split(","):
+        host, _, given = address.rpartition(":") if _has_port(address) else (address, "", "")
+        patience = min(_LONGEST_TRY_SECONDS, max(0.1, deadline - time.monotonic()))
+        try:
+            place = (host.strip("[]"), int(given or port))
+            with socket.create_connection(place, timeout=patience):
+                return
+        except (OSError, ValueError, OverflowError) as error:
+            problems.append(f"{address}: {error}")
+    raise SparkError.no_answer(master, "\n".join(problems))
+
+
+def _has_port(address: str) -> bool:
+    return re.search(r":\d*$", address) is not None and not address.endswith("]")
+
+
+@contextlib.contextmanager
+def bounded_start(master: str, driver: Driver | None) -> Iterator[None]:
+    """End the JVM of a start that a master off this machine does not answer in time."""
+    if driver is None or is_local(master) or master.startswith("local"):
+        yield
+        return
+    seconds = current().spark_start_timeout
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        driver.process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        if over.is_set():
+            raise _too_late(master, seconds) from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def within_start_timeout(master: str, work: Callable[[], Value]) -> Value:
+    """Return what some work returns, unless the server that it waits for is silent for too long.
+
+    The work then goes on in a thread that nothing waits for: a client of Spark Connect tries again
+    for minutes, and cannot be told to end.
+    """
+    seconds = current().spark_start_timeout
+    found: Future[Value] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="tessel-spark-connect", daemon=True).start()
+    if not wait([found], seconds).done:
+        raise _too_late(master, seconds)
+    return found.result()
+
+
+def _too_late(master: str, seconds: int) -> SparkError:
+    return SparkError.no_answer(
+        master, f"no session within {seconds} s (option spark_start_timeout)"
+    )
+
+
+# --- executors that end ---------------------------------------------------------------------------
+
+_MOST_ENDED_EXECUTORS = 10
+"""So many executors of a standalone cluster may end before a task does: what Spark's master allows,
+too, but its count begins again with each process that starts."""
+_WANTED_END = re.compile("killed by driver|decommission", re.IGNORECASE)
+"""Why executors end that nobody needs any more."""
+
+
+class DeadExecutors:
+    """Counts executors that end by themselves, as a session tells that somebody else started."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context: Any = context
+        self._next = 0.0
+        self._count, self.last_end = 0, ""
+
+    @property
+    def executors_ended(self) -> int:
+        """How many have ended, looked up once a second."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1
+            with contextlib.suppress(Exception):  # the session may be what failed, as the job tells
+                self._look()
+        return self._count
+
+    def _look(self) -> None:
+        told = self._context._jsc.sc().statusStore().executorList(False)
+        dead = [told.apply(at) for at in range(told.size())]
+        reasons = [str(each.removeReason().get()) for each in dead if not each.isActive()]
+        ended = [each for each in reasons if not _WANTED_END.search(each)]
+        # Spark forgets the oldest of many.
+        self._count = max(self._count, len(ended))
+        self.last_end = ended[-1] if ended else ""
+
+
+class _Tagged(Protocol):
+    """A job of which it is known how many of its tasks are done, and how many there are."""
+
+    def tasks(self) -> tuple[int, int]: ...
+
+
+class EndedExecutors:
+    """Ends a job whose executors end again and again: a standalone master starts them without end.
+
+    Parameters
+    ----------
+    log
+        What counts them, or None.
+    tag
+        Of the job.
+    """
+
+    def __init__(self, log: DriverLog | DeadExecutors | None, tag: _Tagged) -> None:
+        self._log = log
+        self._tag = tag
+        self._done = 0
+        self._first = self._seen = 0 if log is None else log.executors_ended
+
+    def check(self) -> None:
+        """Raise where too many have ended since a task last did."""
+        if self._log is None or self._log.executors_ended == self._seen:
+            return
+        self._seen = self._log.executors_ended
+        done, _ = self._tag.tasks()
+        if done > self._done:
+            self._done, self._first = done, self._seen
+        if self._seen - self._first >= _MOST_ENDED_EXECUTORS:
+            raise SparkError.executors_ended(self._seen - self._first, self._log.last_end)

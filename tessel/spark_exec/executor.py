@@ -27,9 +27,8 @@ from tessel.pipeline.executor import result_table, run_units, symbols_of
 from tessel.pipeline.plan import Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.pipeline.stage import bound_stage, interleave_units
 from tessel.pipeline.staging import Staging
-from tessel.spark_exec.barriers import Barriers
+from tessel.spark_exec.barriers import Barriers, placed_one_after_another
 from tessel.spark_exec.chains import given_tables
-from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.flows import (
     DriverFlow,
     Flow,
@@ -40,7 +39,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.placement import is_read_here, placement_table
-from tessel.spark_exec.plugins import packed_plugins
+from tessel.spark_exec.plugins import kinds_of, packed_plugins
 from tessel.spark_exec.running_flows import (
     PARTITION_BYTES,
     FlowRunner,
@@ -48,8 +47,7 @@ from tessel.spark_exec.running_flows import (
     raising_units,
 )
 from tessel.spark_exec.runtime import spark_session
-from tessel.spark_exec.staging import stage_task
-from tessel.spark_exec.unions import placed_one_after_another
+from tessel.spark_exec.tasks import stage_task
 from tessel.spark_exec.wire import MAX_BLOB_BYTES
 from tessel.store.objects.open import address_of
 from tessel.store.operations.staged import StagedRows
@@ -187,9 +185,8 @@ class SparkExecutor:
             try:
                 runner, flow = self._walked(plan, jobs, few=True)
                 if _in_tasks(flow):
-                    barriers = barriers_of(flow)
-                    frame = runner.frame(flow, stage_task(staging, barriers))
-                    told = [row for _, unit in runner.ordered(frame, barriers) for row in unit]
+                    task = stage_task(staging, barriers_of(flow))
+                    told = [row for _, unit in runner.ordered(flow, task) for row in unit]
                     found = [StagedRows.from_json(json.loads(row.blob)) for row in told]
                     return found or [staging.staged((), 0)]
                 units = runner.units(flow)

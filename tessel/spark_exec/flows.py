@@ -32,17 +32,16 @@ from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
     RENUMBER,
     SUMMARY,
-    CarriedStep,
+    CarryStep,
     Chain,
-    CombineStep,
     Given,
     Places,
     PlaceStep,
     ReduceStep,
     Step,
-    SummaryStep,
     chain_to_json,
 )
+from tessel.spark_exec.parts import Fetches
 from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
 from tessel.spark_exec.wire import WireRow, sequences
 
@@ -318,7 +317,7 @@ class FrameFlow:
     partitions
         Of the frame.
     planned
-        ``(unit, seq)`` of a part that several units fetch to how many they are.
+        In how many units each part is wanted; None where that is one.
     everything
         Whether all parts are of one unit, which is there also where no part is.
     barriers
@@ -330,7 +329,7 @@ class FrameFlow:
     frame: DataFrame
     steps: tuple[ReduceStep, ...] = ()
     partitions: int = 1
-    planned: Mapping[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    planned: Fetches | None = None
     everything: bool = False
     barriers: int = 1
     given: Given = NOTHING_GIVEN
@@ -345,11 +344,11 @@ class FrameFlow:
 
     def summarised(self, stage: Stage) -> FrameFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
-        return self._with_step(SummaryStep(chain_text(stage)))
+        return self._with_step(CarryStep(SUMMARY, chain_text(stage)))
 
     def carried(self, stage: Stage) -> FrameFlow:
         """Return the flow, with a stage that carries, of units that wire rows bring theirs to."""
-        return self._with_step(CarriedStep(chain_text(stage)))
+        return self._with_step(CarryStep(CARRY, chain_text(stage)))
 
     def placed(self, places: Places) -> FrameFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
@@ -365,7 +364,7 @@ class FrameFlow:
 
     def combined(self, stage: Stage) -> FrameFlow:
         """Return the flow, the parts of each unit combined by the first clause of a stage."""
-        return self._with_step(CombineStep(chain_text(stage)))
+        return self._with_step(CarryStep("combine", chain_text(stage)))
 
     def _with_step(self, step: ReduceStep) -> FrameFlow:
         return dataclasses.replace(self, steps=(*self.steps, step))
@@ -428,6 +427,5 @@ def barriers_of(flow: TaskFlow) -> int:
 
 def chain_text(stage: Stage, given: Given | None = None) -> str:
     """Return the clauses of a stage with their schemas, as JSON."""
-    clauses: tuple[Clause, ...] = stage.clauses
-    plain = chain_to_json(Chain(clauses, stage.schemas), given)
+    plain = chain_to_json(Chain(stage.clauses, stage.schemas), given)
     return json.dumps(plain, separators=(",", ":"))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import re
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +18,12 @@ from numpy.typing import NDArray
 from tessel import telemetry
 from tessel.cancelling import check_cancelled, current_flag
 from tessel.closing import Closing
-from tessel.errors import SparkError, TesselError
+from tessel.errors import TesselError
 from tessel.lazy import dataclass
-from tessel.spark_exec.driver import DriverLog
+from tessel.spark_exec.driver import DeadExecutors, DriverLog, EndedExecutors
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice, is_own_session, log_of_executors
-from tessel.spark_exec.shipping import shipped
+from tessel.spark_exec.shipping import of_streams, shipped
 from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
@@ -48,12 +45,7 @@ if TYPE_CHECKING:
 _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 _CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20
-_LOOK_SECONDS = 0.1
-_MOST_ENDED_EXECUTORS = 10
-"""So many executors of a standalone cluster may end before a task does: what Spark's master allows,
-too, but its count begins again with each process that starts."""
-_WANTED_END = re.compile("killed by driver|decommission", re.IGNORECASE)
-"""Why executors end that nobody needs any more."""
+_LOOK_SECONDS, _NOTED_MS = 0.1, 1_000
 
 
 def slots_of_session(session: SparkSession) -> int:
@@ -201,9 +193,42 @@ class Jobs(Closing):
             The worker's own error for storage that does not answer; SparkError for failures of
             Spark itself.
         """
+        return self._ran(lambda: collected(frame).to_batches())
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether :meth:`rows_of` is there: not on Spark Connect, which has no RDDs."""
+        return _context(self._session) is not None
+
+    def rows_of(self, told: list[list[WireRow]], task: TaskFunction) -> list[WireRow]:
+        """Return what one stage of tasks makes of wire rows of this process, as :meth:`rows`.
+
+        Each of ``told`` is for one task, and goes to it alone. The list is given up: that of a
+        million segments takes 20 MB. The job is of an RDD: to plan a DataFrame, and to compile the
+        JVM's code for it, takes more processor time than a small query.
+        """
+        streams = []
+        told.reverse()
+        while told:
+            batch = wire_batch(told.pop())
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            streams.append(sink.getvalue().to_pybytes())
+        run = of_streams(shipped(task if self._events is None else told_by_task(task)))
+        context = _context(self._session)
+        assert context is not None
+
+        def work() -> list[pa.RecordBatch]:
+            made = context.parallelize(streams, len(streams)).mapPartitions(run).collect()
+            return [batch for stream in made for batch in pa.ipc.open_stream(stream)]
+
+        return self._ran(work)
+
+    def _ran(self, work: Callable[[], list[pa.RecordBatch]]) -> list[WireRow]:
         with telemetry.span("spark.job"), _spark_errors():
-            table = _interruptible(functools.partial(collected, frame), self._session)
-        rows = received(table.to_batches())
+            batches = _interruptible(work, self._session)
+        rows = received(batches)
         return list(rows) if self._events is None else self._events.taken(rows)
 
 
@@ -265,18 +290,19 @@ class _Tag:
         else:
             context.cancelJobsWithTag(self.name)
 
-    def tasks(self) -> tuple[int, int]:
+    def tasks(self, *, have_ended: bool = False) -> tuple[int, int]:
         """Return how many tasks of the jobs that have the tag are done, and how many there are.
 
         Tasks of a stage that Spark has forgotten are not among them.
         """
-        context = _context(self.session)
+        context: Any = _context(self.session)
         if context is None:
             return self._heard
-        tracker = context.statusTracker()
+        tracker, scala = context.statusTracker(), context._jsc.sc()
+        if have_ended:  # which Spark notes a little later
+            scala.listenerBus().waitUntilEmpty(_NOTED_MS)
         done = total = 0
-        scala: Any = context._jsc.sc().statusTracker()  # pyspark's own does not know tags
-        for number in scala.getJobIdsForTag(self.name):
+        for number in scala.statusTracker().getJobIdsForTag(self.name):  # pyspark's knows no tags
             job = tracker.getJobInfo(number)
             for stage in [] if job is None else map(tracker.getStageInfo, job.stageIds):
                 if stage is not None:
@@ -284,68 +310,12 @@ class _Tag:
         return done, total
 
 
-class _DeadExecutors:
-    """Counts executors that end by themselves, as a session tells that somebody else started."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self._context: Any = context
-        self._next = 0.0
-        self._count, self.last_end = 0, ""
-
-    @property
-    def executors_ended(self) -> int:
-        """How many have ended, looked up once a second."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + 1
-            with contextlib.suppress(Exception):  # the session may be what failed, as the job tells
-                self._look()
-        return self._count
-
-    def _look(self) -> None:
-        told = self._context._jsc.sc().statusStore().executorList(False)
-        dead = [told.apply(at) for at in range(told.size())]
-        reasons = [str(each.removeReason().get()) for each in dead if not each.isActive()]
-        ended = [each for each in reasons if not _WANTED_END.search(each)]
-        # Spark forgets the oldest of many.
-        self._count = max(self._count, len(ended))
-        self.last_end = ended[-1] if ended else ""
-
-
-def _executors(session: SparkSession) -> DriverLog | _DeadExecutors | None:
+def _executors(session: SparkSession) -> DriverLog | DeadExecutors | None:
     """Return what counts executors that end, of a standalone cluster that Classic runs on."""
     log, context = log_of_executors(session), _context(session)
     if log is not None or context is None or is_own_session(session):
         return log
-    return _DeadExecutors(context) if str(context.master).startswith("spark://") else None
-
-
-class _EndedExecutors:
-    """Ends a job whose executors end again and again: a standalone master starts them without end.
-
-    Parameters
-    ----------
-    log
-        What counts them, or None.
-    tag
-        Of the job.
-    """
-
-    def __init__(self, log: DriverLog | _DeadExecutors | None, tag: _Tag) -> None:
-        self._log = log
-        self._tag = tag
-        self._done = 0
-        self._first = self._seen = 0 if log is None else log.executors_ended
-
-    def check(self) -> None:
-        """Raise where too many have ended since a task last did."""
-        if self._log is None or self._log.executors_ended == self._seen:
-            return
-        self._seen = self._log.executors_ended
-        done, _ = self._tag.tasks()
-        if done > self._done:
-            self._done, self._first = done, self._seen
-        if self._seen - self._first >= _MOST_ENDED_EXECUTORS:
-            raise SparkError.executors_ended(self._seen - self._first, self._log.last_end)
+    return DeadExecutors(context) if str(context.master).startswith("spark://") else None
 
 
 def _context(session: SparkSession) -> SparkContext | None:
@@ -358,7 +328,9 @@ def _context(session: SparkSession) -> SparkContext | None:
         return None
 
 
-def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Table:
+def _interruptible(
+    work: Callable[[], list[pa.RecordBatch]], session: SparkSession
+) -> list[pa.RecordBatch]:
     """Run a job so that Ctrl-C cancels it, and the flag of its run; tell how far it is.
 
     pyspark waits for the end of a job also when it is interrupted, and then raises the error of the
@@ -372,8 +344,8 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
         return work()
     check_cancelled()
     tag = _Tag(session)
-    ended = _EndedExecutors(log, tag)
-    result: Future[pa.Table] = Future()
+    ended = EndedExecutors(log, tag)
+    result: Future[list[pa.RecordBatch]] = Future()
 
     def run() -> None:
         try:
@@ -392,7 +364,7 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
             if is_told:
                 told = _tell_tasks(tag, told)
         if is_told and result.exception() is None:
-            _tell_tasks(tag, told)
+            _tell_tasks(tag, told, have_ended=True)
     except BaseException:
         with contextlib.suppress(Exception):  # the session may be what failed
             for _ in range(_CANCEL_TRIES):  # it may be about to begin
@@ -403,10 +375,10 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     return result.result()
 
 
-def _tell_tasks(tag: _Tag, told: tuple[int, int]) -> tuple[int, int]:
+def _tell_tasks(tag: _Tag, told: tuple[int, int], *, have_ended: bool = False) -> tuple[int, int]:
     """Tell the owner of the run what tasks have ended since, and are wanted since."""
     try:
-        done, total = tag.tasks()
+        done, total = tag.tasks(have_ended=have_ended)
     except Exception:  # the session may be what failed, which the job tells
         return told
     if (done, total) != told:

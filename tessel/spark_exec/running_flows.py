@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from tessel.spark_exec.flows import (
     chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows
+from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
 from tessel.spark_exec.tasks import (
     TaskFunction,
     count_task,
@@ -40,8 +41,14 @@ from tessel.spark_exec.tasks import (
     reduce_task,
     source_task,
 )
-from tessel.spark_exec.unions import rows_of_units
-from tessel.spark_exec.wire import ERROR_ROWS, LAST_SEQ, WITHHELD_ROWS, WireRow, wire_batch
+from tessel.spark_exec.wire import (
+    ERROR_ROWS,
+    LAST_SEQ,
+    WITHHELD_ROWS,
+    WireRow,
+    sequence,
+    wire_batch,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +57,8 @@ if TYPE_CHECKING:
 PARTITION_BYTES = 64 * 1024 * 1024
 """What is computed at a time, or sent to one task, where nothing else says how much."""
 _TASKS_PER_SLOT = 3
+_LEAST_TASK_BYTES = 256 * 1024
+"""Less is not shared among slots, unless clauses of somebody else's run, which may be slow."""
 _TASK_BYTES = 4 * 1024 * 1024
 """A slot gets one task of less than this: a task has a price."""
 _MOST_TASK_BYTES = 256 * 1024 * 1024
@@ -116,8 +125,10 @@ class FlowRunner:
                 flow.given,
             )
             return self._jobs.mapped(flow.frame, _in_turn(task, then))
-        task = source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
-        return self._jobs.mapped(self._told(flow), _in_turn(task, then))
+        return self._jobs.mapped(self._told(flow), _in_turn(self._source(flow), then))
+
+    def _source(self, flow: NarrowFlow) -> TaskFunction:
+        return source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
         """Return the units of a flow as wire rows in buckets of their own, computed once."""
@@ -168,19 +179,21 @@ class FlowRunner:
         if isinstance(flow, FrameFlow):
             return flow.partitions
         size = flow.total_bytes
+        least = 1 if self._plugins else _LEAST_TASK_BYTES
         return max(
-            self._slots,
+            min(self._slots, -(-size // least)),
             min(self._slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
             -(-size // _MOST_TASK_BYTES),
+            1,
         )
 
-    def _told(self, flow: NarrowFlow) -> DataFrame:
-        """Return a frame of a partition a task, whose rows tell it of its units.
+    def _rows_told(self, flow: NarrowFlow) -> tuple[list[list[WireRow]], list[DataFrame]]:
+        """Return for each task the rows that tell it of its units and bring what is carried.
 
-        Other rows bring what is carried to these units.
+        What is carried in tasks is in frames.
         """
         runs = flow.runs(self.tasks(flow))
-        rows = [WireRow(task, 0, 0, told) for task, told in enumerate(flow.described(runs))]
+        told = [[WireRow(task, 0, 0, each)] for task, each in enumerate(flow.described(runs))]
         stops = [stop for _, stop in runs]
         frames: list[DataFrame] = []
         for chain, carries in flow.carries.items():
@@ -188,45 +201,60 @@ class FlowRunner:
             if isinstance(carries, list):
                 tasks = np.searchsorted(stops, units, "right")
                 to = dict(zip(seqs.tolist(), tasks.tolist(), strict=True))
-                rows += [
-                    WireRow(to[row.seq], row.seq + chain, row.rows, row.blob)
-                    for row in carries
-                    if row.seq in to
-                ]
+                for row in carries:
+                    if row.seq in to:
+                        task = to[row.seq]
+                        told[task].append(WireRow(task, row.seq + chain, row.rows, row.blob))
             elif len(units):
                 frames.append(self._jobs.sent_on(carries, stops, units, seqs, chain))
-        table = pa.Table.from_batches([wire_batch(rows)])
-        rows.clear()  # of a million segments they are 20 MB
+        return told, frames
+
+    def _told(self, flow: NarrowFlow) -> DataFrame:
+        """Return a frame of a partition a task, whose rows tell it of its units."""
+        told, frames = self._rows_told(flow)
+        table = pa.Table.from_batches([wire_batch(itertools.chain.from_iterable(told))])
+        tasks = len(told)
+        told.clear()  # of a million segments they are 20 MB
         frame = self._jobs.sent(table)
         for more in frames:
             frame = frame.unionAll(more)
         # Spark puts rows that are sent into no more partitions than it has slots, and many bytes of
         # them into fewer.
-        apart = len(runs) <= self._slots and table.nbytes <= MOST_SENT_BYTES
-        return frame if apart and not flow.carries else self._jobs.grouped(frame, len(runs))
+        apart = tasks <= self._slots and table.nbytes <= MOST_SENT_BYTES
+        return frame if apart and not flow.carries else self._jobs.grouped(frame, tasks)
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""
         if isinstance(flow, DriverFlow):
             yield from flow.units
         elif not isinstance(flow, NarrowFlow) or flow.count:
-            yield from self._units_of(self.rows(self.frame(flow), barriers_of(flow)))
+            yield from self._units_of(self.made(flow))
 
     def _units_of(self, rows: Iterable[WireRow]) -> Iterator[ProcessingUnit]:
         for place, own in rows_by_unit(rows):
             yield unit_of_rows(place, raise_error_rows(own), self.kinds)
 
-    def ordered(self, frame: DataFrame, barriers: int) -> Iterator[tuple[int, list[WireRow]]]:
-        """Run a frame and give the rows of its units in plan order.
+    def ordered(
+        self, flow: TaskFlow, then: TaskFunction | None = None
+    ) -> Iterator[tuple[int, list[WireRow]]]:
+        """Run a flow as :meth:`made` and give the rows of its units in plan order.
 
         An error from before the last barrier is raised before any unit is given, one from after it
         in the place of its unit.
         """
-        for place, unit in rows_by_unit(self.rows(frame, barriers)):
+        for place, unit in rows_by_unit(self.made(flow, then)):
             yield place, raise_error_rows(unit)
 
+    def made(self, flow: TaskFlow, then: TaskFunction | None = None) -> list[WireRow]:
+        """Run a flow and return its rows, which ``then`` changes in the same tasks."""
+        if isinstance(flow, NarrowFlow) and self._jobs.takes_rows:
+            told, frames = self._rows_told(flow)
+            if told and not frames:
+                return self._jobs.rows_of(told, _in_turn(self._source(flow), then))
+        return self.rows(self.frame(flow, then), barriers_of(flow))
+
     def rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
-        """Run a frame and give its rows; raise an error from before the last barrier."""
+        """Run a frame and return its rows; raise an error from before the last barrier."""
         rows = self._jobs.rows(frame)
         errors = [row for row in rows if row.rows == ERROR_ROWS and row.bucket < barriers]
         raise_error_rows(row for row in errors if row.bucket == min(e.bucket for e in errors))
@@ -242,8 +270,7 @@ class FlowRunner:
         for part in rounds:
             if demand is not None and total >= demand:
                 break
-            frame = self._jobs.mapped(self.frame(part), count_task())
-            for seq, unit in self.ordered(frame, barriers_of(part)):
+            for seq, unit in self.ordered(part, count_task()):
                 counted.append((seq, sum(row.rows for row in unit)))
                 total += counted[-1][1]
                 if demand is not None and total >= demand:
@@ -313,7 +340,11 @@ class FlowRunner:
 
     def sent(self, units: Iterator[ProcessingUnit]) -> tuple[TaskFlow, list[int]]:
         """Send units of this process to where tasks go on with them."""
-        rows = rows_of_units(units, self._blob_bytes)
+        rows = [
+            dataclasses.replace(row, bucket=number)
+            for number, unit in enumerate(units)
+            for row in unit_rows(unit, sequence(0, number), self._blob_bytes)
+        ]
         frame = self._jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
         return FrameFlow(frame, barriers=0), list(places)

@@ -27,9 +27,16 @@ from tessel import telemetry
 from tessel.errors import InvalidInputError, MissingDependencyError, SparkError, TesselError
 from tessel.lazy import dataclass
 from tessel.options import current
-from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, DriverLog, started_driver
+from tessel.spark_exec.driver import (
+    STOP_TIMEOUT_SECONDS,
+    Driver,
+    DriverLog,
+    bounded_start,
+    check_answers,
+    started_driver,
+    within_start_timeout,
+)
 from tessel.spark_exec.java import JavaChoice, choose_java
-from tessel.spark_exec.reaching import bounded_start, check_answers, within_start_timeout
 from tessel.spark_exec.settings import (
     holds_temporary,
     is_local,
@@ -202,7 +209,8 @@ def spark_session(
         if found is not None:
             _refuse_another(found, master, configuration)
             return found
-        return _start(master or _default_master(), name, dict(configuration or {}))
+        master = master or os.environ.get("SPARK_REMOTE") or current().spark_master
+        return _start(master, name, dict(configuration or {}))
 
 
 def log_of_executors(session: SparkSession) -> DriverLog | None:
@@ -213,29 +221,13 @@ def log_of_executors(session: SparkSession) -> DriverLog | None:
     return own.driver.log
 
 
-def local_session(slots: int | None = None) -> SparkSession:
-    """Return the session that exists, else one in this machine's processes.
-
-    Parameters
-    ----------
-    slots
-        Tasks that run at a time; None for what the option ``spark_master`` says.
-    """
-    if slots is not None and slots < 1:
-        raise InvalidInputError(f"slots is at least 1, not {slots}", slots=slots)
-    return spark_session(None if slots is None else f"local[{slots}]")
-
-
-def _default_master() -> str:
-    return os.environ.get("SPARK_REMOTE") or current().spark_master
-
-
 def _refuse_another(
     session: SparkSession, master: str | None, configuration: Mapping[str, str] | None
 ) -> None:
     own = _own is not None and _own.session is session
     if master is not None:
-        running = _own.master if own and _own is not None else _master_of(session)
+        running = _own.master if own and _own is not None else None
+        running = running or session.conf.get("spark.master", session.conf.get("spark.remote", ""))
         if running != master:
             raise InvalidInputError(
                 f"a Spark session on {running!r} is running; {master!r} was asked for",
@@ -245,21 +237,14 @@ def _refuse_another(
                 asked=master,
             )
     if configuration:
-        different = [key for key, value in configuration.items() if _differs(session, key, value)]
+        conf = session.conf
+        different = [key for key, value in configuration.items() if conf.get(key, None) != value]
         if different:
             raise InvalidInputError(
                 f"a Spark session is running with other settings of {', '.join(different)}",
                 hint="stop it first, or leave these settings out",
                 settings=different,
             )
-
-
-def _differs(session: SparkSession, key: str, value: str) -> bool:
-    return session.conf.get(key, None) != value
-
-
-def _master_of(session: SparkSession) -> str:
-    return str(session.conf.get("spark.master", "") or session.conf.get("spark.remote", ""))
 
 
 def _start(master: str, name: str, configuration: dict[str, str]) -> SparkSession:

@@ -78,6 +78,8 @@ def session_settings(
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        # Else an RDD's tasks run in workers of their own: this goes into the workers' environment.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         # A wire row may hold tens of megabytes: batches are bounded by bytes, and by few rows where
         # Spark knows no bytes. Rows of DataFrames are small, and each batch has a price.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),

@@ -18,8 +18,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from tessel.errors import SparkError
+from tessel.spark_exec.driver import check_answers
 from tessel.spark_exec.java import choose_java
-from tessel.spark_exec.reaching import check_answers
 from tessel.spark_exec.settings import launch_environment, session_settings, spark_home
 
 INSTALL_HINT = (

@@ -85,21 +85,14 @@ def _told(sums: list[dict[str, Any]], began_ns: int, ended_ns: int) -> bytes | N
     if not sums:
         return None
     task = {"name": uuid.uuid4().hex, "began": began_ns, "ended": ended_ns}
-    told = _json(task, sums)
-    if len(told) > _MOST_BYTES:
-        sums = [
-            {**each, "same": {k: v for k, v in each["same"].items() if k != "columns"}}
-            for each in sums
-        ]
-        told = _json(task, sums)
-    while len(told) > _MOST_BYTES and len(sums) > 1:
-        sums = sums[:-1]
-        told = _json(task, sums)
+    short = [
+        {**each, "same": {k: v for k, v in each["same"].items() if k != "columns"}} for each in sums
+    ]
+    for left in (sums, *(short[:count] for count in range(len(short), 0, -1))):
+        told = json.dumps([task, left], default=str, separators=(",", ":")).encode()
+        if len(told) <= _MOST_BYTES:
+            break
     return told
-
-
-def _json(task: dict[str, Any], sums: list[dict[str, Any]]) -> bytes:
-    return json.dumps([task, sums], default=str, separators=(",", ":")).encode()
 
 
 class EventsOfTasks:

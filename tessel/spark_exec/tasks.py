@@ -6,14 +6,18 @@ clauses and schemas from it, run the same stage functions as the local pool on u
 
 An error row's ``bucket`` says how many barriers lay before the stage that failed: among several
 errors the one of the earliest stage counts, since those after it may come of data that it lacks.
+
+Tasks that write stage units that follow one another as one piece; the driver gets a row for each,
+with what was staged as plain data, and the place of its first unit, by which it orders them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -21,27 +25,34 @@ from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.stage import without_segments
+from tessel.pipeline.staging import Staging
 from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
-    CarriedStep,
+    CarryStep,
     Chain,
-    CombineStep,
     Given,
     PlaceStep,
     ReduceStep,
-    SummaryStep,
     chain_from_text,
     ready_chain,
 )
-from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.errors_wire import WorkerError, error_row
-from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
-from tessel.spark_exec.plugins import load_plugins
+from tessel.spark_exec.parts import (
+    Fetches,
+    Routes,
+    known_of,
+    piece_of_part,
+    place_of_unit,
+    schema_of_part,
+    unit_rows,
+)
+from tessel.spark_exec.plugins import kinds_of, load_plugins
 from tessel.spark_exec.units import UnitRun, renumbered, told_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
     ERROR_ROWS,
     MARKER_ROWS,
+    NEXT_UNIT,
     WireRow,
     read_parts,
     received,
@@ -54,6 +65,7 @@ TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
+_NO_DATA = ERROR_ROWS, MARKER_ROWS
 
 
 def typed_errors(run: TaskFunction) -> TaskFunction:
@@ -147,7 +159,7 @@ def _combined(
 
 def reduce_task(
     steps: Sequence[ReduceStep],
-    planned: Mapping[tuple[int, int], int],
+    planned: Fetches | None,
     everything: bool,
     barriers: int,
     plugins: bytes,
@@ -161,7 +173,7 @@ def reduce_task(
     steps
         What runs.
     planned
-        For parts that several units fetch: ``(bucket, seq)`` to how many they are.
+        In how many units each part is wanted; None where that is one.
     everything
         Whether all that arrives is one unit, whatever its bucket.
     barriers
@@ -198,7 +210,8 @@ def reduce_task(
             def work(bucket: int = bucket, seqs: Sequence[int] = seqs) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
                 kinds = kinds_of(load_plugins(plugins).values())
-                pieces = [piece_of_part(p, kinds, planned.get((bucket, p.seq), 1)) for p in parts]
+                wanted = [planned.of(bucket, part.seq) if planned else 1 for part in parts]
+                pieces = [piece_of_part(p, kinds, n) for p, n in zip(parts, wanted, strict=True)]
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit, carried.get(bucket, ()))
@@ -216,8 +229,7 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
     """
     seqs = [seq]
     for step in steps:
-        chosen = _chosen(step)
-        if chosen is not None and seqs[-1] not in chosen:
+        if isinstance(step, Mapping) and seqs[-1] not in step:
             return None
         if isinstance(step, PlaceStep):
             place = step.places.find(seqs[-1])
@@ -227,11 +239,6 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
         else:
             seqs.append(seqs[-1])
     return seqs
-
-
-def _chosen(step: ReduceStep) -> Mapping[int, Any] | None:
-    """Return the ``seq`` of the units that a step leaves; None for all."""
-    return step if isinstance(step, Mapping) else None
 
 
 def _reduced(
@@ -244,14 +251,13 @@ def _reduced(
 ) -> ProcessingUnit:
     if isinstance(step, str):
         return ready_chain(step, plugins, given).run(unit)
-    if isinstance(step, CombineStep):
-        clause = chain_from_text(step.chain, plugins).clauses[0]
-        assert isinstance(clause, Combines)
-        return clause.combined([unit])
-    if isinstance(step, SummaryStep):
-        return ready_chain(step.chain, plugins, given).summary(unit)
-    if isinstance(step, CarriedStep):
-        return ready_chain(step.chain, plugins, given).run_carried(unit, carried)
+    if isinstance(step, CarryStep):
+        chain = ready_chain(step.chain, plugins, given)
+        if step.how == "combine":
+            clause = chain.clauses[0]
+            assert isinstance(clause, Combines)
+            return clause.combined([unit])
+        return chain.summary(unit) if step.how == "summary" else chain.run_carried(unit, carried)
     if isinstance(step, PlaceStep):
         place = step.places.find(seq)
         assert place is not None  # those that are left out have gone
@@ -261,8 +267,22 @@ def _reduced(
 
 
 def facts_task() -> TaskFunction:
-    """Return the task that sends what is known of each part instead of its data."""
-    return _each_row(lambda row: [known_of(row)])
+    """Return the task that sends what is known of its parts instead of their data, in one row."""
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
+        others: list[WireRow] = []
+
+        def parts() -> Iterator[WireRow]:
+            for row in received(batches):
+                if row.rows not in _NO_DATA:
+                    yield row
+                else:
+                    others.append(row)
+
+        known = known_of(parts())
+        yield others if known is None else [*others, known]
+
+    return typed_errors(lambda batches: packed_rows(told(batches)))
 
 
 def count_task() -> TaskFunction:
@@ -270,22 +290,14 @@ def count_task() -> TaskFunction:
     return _each_row(lambda row: [WireRow(row.bucket, row.seq, row.rows, b"")])
 
 
-def route_task(targets: Mapping[int, Sequence[tuple[int, int]]]) -> TaskFunction:
-    """Return the task that sends each wire row to the units that want it.
-
-    Parameters
-    ----------
-    targets
-        ``seq`` of a row to the units that want it, each with the row's ``seq`` there.
-    """
-    return _each_row(
-        lambda row: [WireRow(u, seq, row.rows, row.blob) for u, seq in targets.get(row.seq, ())]
-    )
+def route_task(routes: Routes) -> TaskFunction:
+    """Return the task that sends each wire row to the units that want it."""
+    return _each_row(routes.rows)
 
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
-        return [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
+        return [row] if row.rows in _NO_DATA else list(change(row))
 
     return typed_errors(lambda batches: packed_rows(map(changed, received(batches))))
 
@@ -325,3 +337,51 @@ def packed_rows(units: Iterable[Sequence[WireRow]]) -> Iterator[pa.RecordBatch]:
             held, size = [], 0
     if held:
         yield wire_batch(held)
+
+
+# --- staging --------------------------------------------------------------------------------------
+
+
+def stage_task(staging: Staging, barriers: int) -> TaskFunction:
+    """Return the task that stages the units that come in, and sends what it staged."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for is_told, rows in itertools.groupby(received(batches), lambda row: row.rows in _NO_DATA):
+            if is_told:
+                yield wire_batch(rows)
+                continue
+            for neighbours in _neighbours(rows):
+                yield wire_batch([_staged(staging, neighbours, barriers)])
+
+    return typed_errors(run)
+
+
+def _neighbours(rows: Iterator[WireRow]) -> Iterator[Iterator[WireRow]]:
+    """Cut rows where one is neither of the unit of the row before it nor of the next unit."""
+    number, before = 0, -NEXT_UNIT
+
+    def piece(row: WireRow) -> int:
+        nonlocal number, before
+        place = place_of_unit(row.seq)
+        number += place not in (before, before + NEXT_UNIT)
+        before = place
+        return number
+
+    for _, found in itertools.groupby(rows, piece):
+        yield found
+
+
+def _staged(staging: Staging, rows: Iterator[WireRow], barriers: int) -> WireRow:
+    first = next(rows)
+    try:
+        staged = staging.staged(_tables(itertools.chain([first], rows)), first.seq)
+    except Exception as error:
+        return error_row(error, seq=first.seq, bucket=barriers)
+    return WireRow(0, first.seq, staged.rows, json.dumps(staged.to_json()).encode())
+
+
+def _tables(rows: Iterator[WireRow]) -> Iterator[pa.Table]:
+    """Yield the tables of units, holding the rows of one unit at a time."""
+    for _, unit in itertools.groupby(rows, lambda row: place_of_unit(row.seq)):
+        for part in read_parts(unit):
+            yield part.table

@@ -43,6 +43,8 @@ _HARD_BLOB_BYTES = 2**31 - 1 - 1024  # a JVM array's length
 _PIECE_BITS, _UNIT_BITS, _SYMBOL_BITS = 16, 31, 16
 UNIT_SHIFT, MOST_UNITS = _PIECE_BITS, (1 << _UNIT_BITS) - 1
 """Where in a ``seq`` the number of the unit begins, and the largest one."""
+NEXT_UNIT = 1 << UNIT_SHIFT
+"""From the place of a unit to that of the next one."""
 
 
 @dataclass(frozen=True, slots=True)

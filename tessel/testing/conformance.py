@@ -37,7 +37,7 @@ from tessel.pipeline.carrying import carries_between
 from tessel.pipeline.executor import Executor, LocalExecutor
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_between, summarise
-from tessel.spark_exec.components import kinds_of, received_components, sent_components
+from tessel.spark_exec.plugins import kinds_of, received_components, sent_components
 
 __all__ = ["CHECKS", "ClauseCase", "check_clause", "nan_as_null", "on_executor"]
 

@@ -120,6 +120,7 @@ def answers(master: str, folder: Path) -> None:
     assert found == sorted(store.read("a", query=Q.filter("x < 500")).to_arrow()["x"].to_pylist())
     _write(store, "written", 0)
     _check_written(store, "written")
+    _stream(store, folder)
     job = store.scan("a").then(Takes(600.0)).submit(executor=executor)
     while not job.progress.total:
         assert not job.done(), job.error
@@ -129,6 +130,19 @@ def answers(master: str, folder: Path) -> None:
         job.result()
     assert job.state == ts.JobState.CANCELLED, job.error
     assert_parity(store, "a", QUERIES[0], executor)
+
+
+def _stream(store: ts.Store, folder: Path) -> None:
+    """Let one symbol stream into another, and go on from the checkpoint."""
+    where = {"store": store.uri, "checkpointLocation": str(folder / "checkpoint")}
+    store.write("from", {"t": range(500)}, index="t")
+    for first in (500, 700):
+        coming = spark_session().readStream.format("tessel").options(store=store.uri, symbol="from")
+        going = coming.load().writeStream.format("tessel").trigger(availableNow=True)
+        going = going.options(**where, symbol="to", stream_id="copy", index="t")
+        going.start().awaitTermination()
+        assert store.read("to").to_arrow()["t"].to_pylist() == list(range(first))
+        store.append("from", {"t": range(first, first + 200)})
 
 
 def refused(master: str, folder: Path, settings: Mapping[str, str], message: str) -> None:

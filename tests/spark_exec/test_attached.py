@@ -20,7 +20,7 @@ from tessel.clauses import QueryBuilder
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, SparkError, TesselError
 from tessel.spark_exec import SparkExecutor
-from tessel.spark_exec.components import kinds_of, received_components, sent_components
+from tessel.spark_exec.plugins import kinds_of, received_components, sent_components
 from tests.clauses.attaching import Case, Mark, Regroup, Rows, Span, Stamp, Told, cases
 
 if TYPE_CHECKING:

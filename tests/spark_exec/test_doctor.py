@@ -10,7 +10,7 @@ import pytest
 
 from tessel.errors import JavaNotFoundError, MissingDependencyError
 from tessel.spark_exec import doctor
-from tessel.spark_exec.doctor import diagnose, run_shuffle
+from tessel.spark_exec.doctor import diagnose
 from tests.spark_exec.scripts import CHECKOUT, run_script
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ def test_a_healthy_place(spark: SparkSession) -> None:
     assert found.worker["tessel"] == str(CHECKOUT / "tessel")
     assert found.worker["daemon"] == "ours"
     assert sys.executable in found.worker["python"]
-
-
-@pytest.mark.spark
-def test_the_two_stage_job(spark: SparkSession) -> None:
-    assert run_shuffle(spark, units=6) == 60
 
 
 @pytest.mark.spark

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tessel.errors import SparkError
-from tessel.spark_exec.driver import DriverLog
-from tessel.spark_exec.jobs import _DeadExecutors, _EndedExecutors
+from tessel.spark_exec.driver import DeadExecutors, DriverLog, EndedExecutors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +49,7 @@ def test_the_log_counts_executors_that_end_by_themselves(capfd: pytest.CaptureFi
 
 def test_a_job_ends_once_too_many_have_ended_before_a_task_did() -> None:
     log, tag = _log(_ENDED * 3), _Tag()
-    watched: Any = _EndedExecutors(log, tag)  # type: ignore[arg-type]
+    watched: Any = EndedExecutors(log, tag)
     log.executors_ended = 12
     watched.check()
     tag.done = 1
@@ -62,7 +61,7 @@ def test_a_job_ends_once_too_many_have_ended_before_a_task_did() -> None:
     with pytest.raises(SparkError, match=r"ended 10 times before a task did.*code 1") as caught:
         watched.check()
     assert "folder of the application on a worker" in str(caught.value.hint)
-    _EndedExecutors(None, tag).check()  # type: ignore[arg-type]
+    EndedExecutors(None, tag).check()
 
 
 class _Executor:
@@ -102,8 +101,8 @@ class _Session:
 
 def test_executors_of_a_session_of_somebody_else_are_counted() -> None:
     session, tag = _Session(None, "Executor killed by driver.", "exited with code 134"), _Tag()
-    dead: Any = _DeadExecutors(session)  # type: ignore[arg-type]
-    watched: Any = _EndedExecutors(dead, tag)  # type: ignore[arg-type]
+    dead: Any = DeadExecutors(session)
+    watched: Any = EndedExecutors(dead, tag)
     assert (dead.executors_ended, dead.last_end) == (1, "exited with code 134")
     session.executors += [_Executor("exited with code 137")] * 10
     watched.check()  # it looks once a second
@@ -114,7 +113,7 @@ def test_executors_of_a_session_of_somebody_else_are_counted() -> None:
 
 @pytest.mark.spark
 def test_spark_tells_of_executors(spark: SparkSession) -> None:
-    dead = _DeadExecutors(spark.sparkContext)
+    dead = DeadExecutors(spark.sparkContext)
     assert dead.executors_ended == 0
     told = spark.sparkContext._jsc.sc().statusStore().executorList(False)
     assert [told.apply(at).isActive() for at in range(told.size())] == [True]

@@ -29,6 +29,7 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.spark_exec.errors_wire import WorkerError, error_row
+from tessel.spark_exec.parts import SentParts
 from tessel.spark_exec.tasks import facts_task, reduce_task, route_task, source_task
 from tessel.spark_exec.wire import ERROR_ROWS, WireRow, received, sequence, wire_batch
 from tessel.testing.parity import Failure, assert_same, outcome
@@ -247,12 +248,12 @@ def _run(task: Callable[..., object], rows: list[WireRow]) -> list[WireRow]:
 def test_errors_pass_every_task_and_stop_what_would_be_computed_with_holes() -> None:
     failed = error_row(IntegerOverflowError("too much"), seq=sequence(0, 3), bucket=0)
     chain = json.dumps({"clauses": [], "schemas": [_NO_COLUMNS]})
-    reduce = reduce_task([chain], {}, False, 1, b"", 1 << 20)
+    reduce = reduce_task([chain], None, False, 1, b"", 1 << 20)
     marker = WireRow(2, 0, -2, b"")
     assert _run(reduce, [marker]) == []
     assert _run(reduce, [marker, failed]) == [failed]
     assert _run(facts_task(), [failed, marker]) == [failed, marker]
-    assert _run(route_task({}), [failed, marker]) == [failed, marker]
+    assert _run(route_task(SentParts((), {}).routes(())), [failed, marker]) == [failed, marker]
     assert failed.rows == ERROR_ROWS
 
 

@@ -16,9 +16,8 @@ import pytest
 import tessel as ts
 from tessel.errors import CancelledError, SparkError
 from tessel.spark_exec import shipping
-from tessel.spark_exec.errors_wire import from_driver_exception
-from tessel.spark_exec.failures import known_failure
-from tessel.spark_exec.reaching import within_start_timeout
+from tessel.spark_exec.driver import within_start_timeout
+from tessel.spark_exec.errors_wire import from_driver_exception, known_failure
 from tessel.spark_exec.submission import check_same_package, package_archive, package_build
 
 PAGE = (

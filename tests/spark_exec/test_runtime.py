@@ -17,7 +17,6 @@ from tessel.spark_exec.runtime import (
     _start,
     active_session,
     is_own_session,
-    local_session,
     spark_session,
 )
 from tessel.spark_exec.versions import pyspark_version
@@ -39,7 +38,7 @@ def test_there_is_one_session_for_all_threads(spark: SparkSession) -> None:
         thread.join()
     assert len(found) == 6
     assert all(session is spark for session in found)
-    assert spark_session() is local_session() is local_session(2) is active_session() is spark
+    assert spark_session() is spark_session("local[2]") is active_session() is spark
     assert is_own_session(spark)
     assert not is_own_session(spark.newSession())
 
@@ -56,17 +55,12 @@ def test_our_settings_are_in_force(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_another_master_or_setting_is_refused_and_changes_nothing(spark: SparkSession) -> None:
     with pytest.raises(InvalidInputError, match=r"'local\[2\]' is running; 'local\[7\]'"):
-        local_session(7)
+        spark_session("local[7]")
     with pytest.raises(InvalidInputError, match=r"other settings of spark\.x"):
         spark_session(configuration={"spark.x": "1"})
     same = {"spark.sql.session.timeZone": "UTC"}
     assert spark_session("local[2]", configuration=same) is spark
     assert spark.range(3).count() == 3
-
-
-def test_no_slots_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="at least 1"):
-        local_session(0)
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

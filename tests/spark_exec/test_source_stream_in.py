@@ -21,7 +21,7 @@ from tessel.spark_exec import register_source
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tessel.spark_exec.source.stream_reader import SymbolStreamReader
+    from tessel.spark_exec.source.streams import SymbolStreamReader
 
 pytestmark = pytest.mark.spark
 

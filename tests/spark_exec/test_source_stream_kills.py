@@ -25,7 +25,7 @@ _STREAM = """
     import os, signal, sys
     from tessel.spark_exec import spark_session
     from tessel.spark_exec.source.registration import TesselSource
-    from tessel.spark_exec.source.stream_writer import StreamWriter
+    from tessel.spark_exec.source.streams import StreamWriter
 
     store, checkpoint, dies = sys.argv[1:]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from tessel.testing.parity import Failure, assert_same
 from tests.spark_exec.queries import Pairs, RaiseAt, many_symbols
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -98,14 +98,14 @@ def test_the_driver_holds_a_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     brought: list[int] = []
-    of_job = jobs.Jobs.rows
+    of_job = jobs.Jobs._ran
 
-    def rows(self: jobs.Jobs, frame: DataFrame) -> list[WireRow]:
-        found = of_job(self, frame)
+    def ran(self: jobs.Jobs, work: Callable[[], list[pa.RecordBatch]]) -> list[WireRow]:
+        found = of_job(self, work)
         brought.append(sum(len(row.blob) for row in found))
         return found
 
-    monkeypatch.setattr(jobs.Jobs, "rows", rows)
+    monkeypatch.setattr(jobs.Jobs, "_ran", ran)
     monkeypatch.setattr(barriers, "_LEAST_BYTES_IN_ROUNDS", 0)
     monkeypatch.setattr(running_flows, "_TASK_BYTES", 1)
     executor = SparkExecutor(spark, max_blob_bytes=few_bytes)
@@ -116,7 +116,7 @@ def test_the_driver_holds_a_round(
     assert given.equals(lazy.collect().to_arrow())
     assert total > 3 * few_bytes
     assert most <= 2 * few_bytes  # one unit may be more than a round
-    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()  # type: ignore[attr-defined]
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
 @contextlib.contextmanager

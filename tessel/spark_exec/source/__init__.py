@@ -1,7 +1,7 @@
 """Data into Spark and out of it: the data source ``tessel``, and what moves whole tables.
 
 Modules, inside out: ``options`` (what was asked for), ``types`` and ``rows`` (columns and rows in
-both worlds), ``reader``, ``stream_reader`` and ``writer``, ``registration`` (the source as Spark
+both worlds), ``reader``, ``writer`` and ``streams``, ``registration`` (the source as Spark
 calls it), ``views``.
 All but ``options`` import pyspark, so they are imported where a session is at hand.
 """
@@ -42,7 +42,7 @@ def _raise_typed_errors() -> None:
     """Wrap what makes Python's exceptions of the JVM's: pyspark has no place to say more of one."""
     from pyspark.errors.exceptions import captured
 
-    from tessel.spark_exec.failures import shown_error
+    from tessel.spark_exec.errors_wire import shown_error
 
     modules: list[Any] = [captured]
     if "pyspark.sql.connect.client.core" in sys.modules:

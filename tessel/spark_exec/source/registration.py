@@ -52,7 +52,7 @@ class TesselSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return what reads the rows that come."""
         pyspark_version((4, 2), "a stream of a symbol")
-        from tessel.spark_exec.source.stream_reader import made_stream_reader
+        from tessel.spark_exec.source.streams import made_stream_reader
 
         return made_stream_reader(StreamOptions.of(self.options), schema)
 
@@ -61,7 +61,7 @@ class TesselSource(DataSource):
     ) -> DataSourceStreamWriter:
         """Return what writes the batches of a stream; Spark overwrites in output mode complete."""
         pyspark_version((4, 2), "a stream into a symbol")
-        from tessel.spark_exec.source.stream_writer import StreamWriter
+        from tessel.spark_exec.source.streams import StreamWriter
 
         asked = WriteOptions.of(self.options, overwrite=overwrite, stream=True)
         return made_writer(asked, schema, StreamWriter)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame as DataFrame
+from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.types import StructType
 
 from tessel.errors import InvalidInputError
@@ -22,17 +23,6 @@ from tessel.spark_exec.units import told_units
 from tessel.spark_exec.versions import collected, pyspark_version
 from tessel.spark_exec.wire import read_parts, received
 from tessel.store.frames import check_column_names
-
-__all__ = [
-    "BATCH_ROWS",
-    "DataFrame",
-    "SparkSession",
-    "frame_of",
-    "parts_task",
-    "row_batches",
-    "table_of",
-    "units_task",
-]
 
 BATCH_ROWS = 1 << 16
 """Rows that go to the JVM at once, or are taken from it."""

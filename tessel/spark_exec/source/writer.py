@@ -89,7 +89,8 @@ def made_writer(asked: WriteOptions, declared: StructType, kind: type[Writer]) -
     check_column_names(declared.names)
     repository = asked.place.opened(read_only=False)
     stored = stored_schema(declared)
-    known = _known(repository, asked.place.symbol)
+    is_there = asked.place.symbol in repository.at(None).snapshot.symbols
+    known = repository.view(asked.place.symbol).schema if is_there else None
     if known is not None and asked.mode != "write":
         _check_columns(asked, known, declared)
         stored = pa.schema([known.arrow.field(name) for name in declared.names])
@@ -205,12 +206,6 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
             held, rows, size = [], 0, 0
     if held:
         yield held
-
-
-def _known(repository: Repository, symbol: str) -> TableSchema | None:
-    if symbol not in repository.at(None).snapshot.symbols:
-        return None
-    return repository.view(symbol).schema
 
 
 def _check_columns(asked: WriteOptions, known: TableSchema, declared: StructType) -> None:

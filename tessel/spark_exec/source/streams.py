@@ -1,4 +1,4 @@
-"""Reads the rows that come to a symbol as a stream.
+"""Reads the rows that come to a symbol as a stream, and writes batches of a stream as rows of one.
 
 Spark keeps one process for the driver's side of a stream. It asks how far the next batch goes,
 which the log of the store answers, and for its partitions, which are those of the batch reader.
@@ -17,7 +17,12 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -35,7 +40,9 @@ from tessel.lazy import dataclass
 from tessel.pipeline.plan import cut_stages
 from tessel.spark_exec.source.options import StreamOptions
 from tessel.spark_exec.source.reader import Pin, made_reader, needs_no_exchange
+from tessel.spark_exec.source.writer import StagingWriter, came_back
 from tessel.store.added_rows import Edit, Run, added_rows
+from tessel.store.operations.write_ids import StreamBatch
 from tessel.store.repository import Repository
 
 
@@ -287,3 +294,20 @@ class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             self._opened = self._asked.read.place.opened(read_only=False)
         return self._opened
+
+
+class StreamWriter(StagingWriter, DataSourceStreamArrowWriter):
+    """Writes the batches of a stream, each once."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """Make the rows of a batch those of the symbol, in one commit, unless they are already."""
+        staged = came_back(messages)
+        queries = [each.query for each in staged if each.query is not None]
+        named = self.asked.write_id
+        assert isinstance(named, StreamBatch)
+        self.finalize_staged(
+            staged, dataclasses.replace(named, number=batch, query=next(iter(queries), None))
+        )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
