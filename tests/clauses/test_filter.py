@@ -97,6 +97,8 @@ def test_a_predicate_that_is_no_condition_is_refused() -> None:
 def test_arguments_are_checked() -> None:
     with pytest.raises(PlanError, match="filter needs a condition"):
         QueryBuilder().filter()
+    with pytest.raises(PlanError, match="filter needs a condition"):
+        QueryBuilder().filter("i > 1", None)
     with pytest.raises(PlanError, match="optimise is 'fast'"):
         QueryBuilder().filter("a > 1", optimise="fast")  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="takes an expression, not 'a > 1'"):

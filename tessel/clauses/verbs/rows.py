@@ -40,7 +40,7 @@ class RowVerbs(Query):
         >>> trades.filter(ts.col("price").is_missing()).collect()["qty"].to_pylist()
         [3]
         """
-        if not predicates:
+        if not predicates or any(each is None for each in predicates):
             raise PlanError("filter needs a condition", hint='filter("price > 100")')
         return self.then(*(Filter(as_expression(each), optimise) for each in predicates))
 
