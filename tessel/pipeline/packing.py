@@ -132,7 +132,13 @@ def joins_slices(clause: Clause) -> bool:
 
 
 def packs_of(
-    rows: NDArray[np.int64], nbytes: NDArray[np.int64], workers: int, live_bytes: int
+    rows: NDArray[np.int64],
+    nbytes: NDArray[np.int64],
+    workers: int,
+    live_bytes: int,
+    *,
+    one_in: int = 1,
+    is_far: bool = False,
 ) -> list[range]:
     """Return which neighbouring units make one task.
 
@@ -144,11 +150,15 @@ def packs_of(
         How many tasks run at a time.
     live_bytes
         The byte budget.
+    one_in
+        Of the bytes, about one in so many is looked at first.
+    is_far
+        Whether units wait for requests, which overlap those of other tasks.
     """
     # A worker alone waits for no other, and each pack less is a merging of states less.
-    whole = int(nbytes.sum())
+    whole = int(nbytes.sum()) // one_in
     is_one = whole <= _ONE_PACK_BYTES and int(rows.sum()) <= _ONE_PACK_ROWS
-    alone = workers == 1 or is_one
+    alone = workers == 1 or (is_one and not is_far)
     few = whole <= workers * _FEW_PACK_BYTES
     if not (alone or few) and len(rows) <= _PACKS_PER_WORKER * workers:
         return [range(unit, unit + 1) for unit in range(len(rows))]
