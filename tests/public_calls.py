@@ -171,6 +171,7 @@ LEFT_OUT = {
     # What an executor, a clause or the store itself calls, with arguments of its own making.
     "Store.manifest": "takes what only a manifest has",
     "Store.reading": "the store's own",
+    "Expression.compute": "an operator's own, called when it is evaluated",
     "Expression.fitted": "an operator's own, called when it is typed",
     "Expression.signature": "an operator's own, called when it is typed",
     "Expression.of": "an operator's own, called by its method",

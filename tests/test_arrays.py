@@ -113,6 +113,7 @@ OTHERS = {"arrays.py", "compare.py", "plotting.py", "cli", "spark_exec", "testin
 UNKNOWN = {
     ("scalars.py", "scalar"): 2,
     ("quantile.py", "array"): 1,
+    ("frames.py", "array"): 1,
     ("pandas_frames.py", "array"): 1,
 }
 """Values of any type, of which Arrow says the type; NaN that becomes null."""

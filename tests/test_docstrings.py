@@ -21,7 +21,7 @@ OWNERS = (ts.Store, ts.LazyTable, ts.QueryBuilder, ts.Result, ts.Expression)
 FUNCTIONS = ("coalesce", "col", "from_spark", "lit", "open", "parse", "when", "where")
 BEHIND_THE_VERBS = {
     # What an operator of an expression states, and what the parts of the package ask of a store.
-    *("check", "fitted", "label", "of", "pieces", "signature"),
+    *("check", "compute", "fitted", "label", "of", "pieces", "signature"),
     *("check_writable", "known_configuration", "manifest"),
 }
 

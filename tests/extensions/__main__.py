@@ -22,14 +22,13 @@ _ROOT = _HERE.parents[1]
 
 def clone(folder: Path) -> None:
     """Put a copy of the package, with the extensions, and of what measures into a folder."""
-    from tests.extensions.sign import KERNEL, OPERATOR
+    from tests.extensions.sign import OPERATOR
 
     skipped = shutil.ignore_patterns("__pycache__")
     for name in ("tessel", "benchmarks", "tests"):
         shutil.copytree(_ROOT / name, folder / name, ignore=skipped)
-    for part, text in (("operators", OPERATOR), ("kernels", KERNEL)):
-        path = folder / "tessel" / "expression" / part / "arithmetic.py"
-        path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+    path = folder / "tessel" / "expression" / "operators" / "arithmetic.py"
+    path.write_text(path.read_text(encoding="utf-8") + OPERATOR, encoding="utf-8")
     shutil.copy(_HERE / "range.py", folder / "tessel" / "clauses" / "aggregates" / "range.py")
 
 

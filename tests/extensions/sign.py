@@ -1,11 +1,11 @@
-"""An operator: a class for ``operators/arithmetic.py``, and a line for the kernels of that family.
+"""An operator: a class for ``operators/arithmetic.py``.
 
 This text is put behind that of the clone, which has the names.
 """
 
 OPERATOR = '''
 
-class Sign(Unary, name="sign"):
+class Sign(Unary, name="sign", compute=elementwise(pc.sign)):
     """-1, 0 or 1."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -15,7 +15,3 @@ class Sign(Unary, name="sign"):
         result = operand.type if operand.family is Family.FLOAT else pa.int8()
         return Signature((operand.type,), result)
 '''
-
-KERNEL = """
-KERNELS["sign"] = elementwise(pc.sign)
-"""

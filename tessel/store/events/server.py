@@ -89,7 +89,7 @@ class EventServer(Closing):
         self._producers: dict[socket.socket, asyncio.Task[None]] = {}
         self._takers: set[int] = set()
         self._is_closed = False
-        self._loop = asyncio.new_event_loop()
+        self._loop = asyncio.SelectorEventLoop()  # one that tells when somebody may be accepted
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="tessel-events", daemon=True)
         try:
@@ -144,28 +144,33 @@ class EventServer(Closing):
         self._loop.close()
 
     async def _serve(self) -> None:
-        accepting = asyncio.create_task(self._accept())
+        self._accept_again()
         await self._stopping.wait()
-        for task in (accepting, *self._visitors.values()):
+        self._loop.remove_reader(self._listener)
+        for task in self._visitors.values():
             task.cancel()
         for connection in self._producers:  # what is here can be read, and then it ends
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RD)
-        left = (accepting, *self._visitors.values(), *self._producers.values())
+        left = (*self._visitors.values(), *self._producers.values())
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = await self._loop.sock_accept(self._listener)
-            except ConnectionError:  # somebody left before he was heard
-                continue
-            except OSError as error:
-                self._report(StoreError.for_no_connection(error))
-                await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            self._receive(connection)
-            await asyncio.sleep(0)  # others may be at work
+    def _accept_again(self) -> None:
+        if not self._stopping.is_set():
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):  # somebody left before he was heard
+            return
+        except OSError as error:
+            self._report(StoreError.for_no_connection(error))
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(_PAUSE_SECONDS, self._accept_again)
+            return
+        connection.setblocking(False)
+        self._receive(connection)
 
     def _receive(self, connection: socket.socket) -> None:
         if len(self._visitors) >= _WAITING_CONNECTIONS:

@@ -518,7 +518,11 @@ def test_misuse_is_refused() -> None:
         (lambda: finalize("x", [good, wide]), SchemaMismatchError, "task 'wide'"),
         (lambda: finalize("x", [plain], mode="append"), SchemaMismatchError, "symbol 'x'"),
         (lambda: finalize("x", [plain], sort=True), InvalidInputError, "nothing to sort"),
-        (lambda: finalize("x", [early], mode="append"), UnsortedIndexError, "what task 'early' staged begins"),
+        (
+            lambda: finalize("x", [early], mode="append"),
+            UnsortedIndexError,
+            "what task 'early' staged begins",
+        ),
         (lambda: finalize("x", overlap), UnsortedIndexError, "tasks 'p' and 'q' overlap"),
         (lambda: finalize("x", backwards), UnsortedIndexError, "'r' and 's' are not in the order"),
         (lambda: finalize("x", [good], attempts={"b": "1"}), InvalidInputError, "task 'b'"),
