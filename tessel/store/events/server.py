@@ -188,9 +188,10 @@ class EventServer(Closing):
                     wire.check_greeting(await _exactly(reader, len(wire.GREETING)))
                 self._admit(connection)
             except TesselError as error:
+                self._report(error)  # at once: a server that closes waits for no visitor
                 refusal = wire.GREETING + wire.LIMIT.pack(0) + wire.error_reply(0, error)
                 await _say_last(reader, writer, refusal)
-                raise
+                return
             writer.write(wire.GREETING + wire.LIMIT.pack(self._max_request_bytes))
             thread = ThreadPoolExecutor(1, "tessel-producer")
             try:
