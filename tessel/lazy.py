@@ -181,7 +181,7 @@ class _Declared:
         Classes with as many fields, and defaults in the same places, share what is compiled: names
         and defaults are put into it.
         """
-        names, known, lines = {"_self": "self"}, {"_set": object.__setattr__, "_made": _FACTORY}, []
+        names, known, lines = {}, {"_set": object.__setattr__, "_made": _FACTORY}, []
         by_place, by_name, defaults = ["_self"], ["*"], {}
         for number, each in enumerate(self.fields):
             place, value = f"_{number}", f"_{number}"
@@ -202,8 +202,8 @@ class _Declared:
                 lines.append(f"_set(_self, {place!r}, {value})")
         if hasattr(self.cls, "__post_init__"):
             lines.append("_self.__post_init__()")
-        if "self" in names.values():
-            del names["_self"]
+        if "self" not in names.values():
+            names["_self"] = "self"
         parameters = ", ".join(by_place + by_name * (len(by_name) > 1))
         code = _compiled(f"def __init__({parameters}):\n " + "\n ".join(lines or ["pass"]))
         code = code.replace(

@@ -74,6 +74,7 @@ def _told(make: Make, options: dict[str, bool]) -> list[object]:
         seen.append(getattr(cls, "__slots__", None))
         look(lambda cls=cls: str(inspect.signature(cls)))
         look(lambda cls=cls: str(cls(1)))
+        look(lambda cls=cls: str(inspect.signature(cls.__init__)))
         look(lambda cls=cls: repr(cls(1, 2.0, ["a"])))
         look(lambda cls=cls: cls())
         look(lambda cls=cls: cls(1, wrong=2))

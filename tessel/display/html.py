@@ -219,7 +219,7 @@ _TICKS = 5
 
 
 def _lanes(part: Lanes) -> Iterator[str]:
-    """Give the pieces of a block that draws lanes; a script may stretch it by its ``data``."""
+    """Yield HTML that draws lanes; a script can stretch them by the ``data`` attributes."""
     yield f'<div class="lanes" data-stop="{part.stop!r}" data-unit="{escape(part.unit)}">'
     if part.title:
         yield f"<b>{escape(cell_text(part.title))}</b>"
@@ -268,5 +268,5 @@ def _rect(span: Span, stop: float, depth: int) -> str:
 
 
 def _hover(lines: list[str]) -> str:
-    """Return what is shown of an element under the pointer."""
+    """Return the text shown for the element under the pointer."""
     return escape("\n".join(map(cell_text, lines)))

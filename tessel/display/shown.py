@@ -18,7 +18,7 @@ class InNotebooks:
     __slots__ = ()
 
     def _document(self) -> Part:
-        """Return what is shown, as plain parts."""
+        """Return the document to show, as plain parts."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:

@@ -52,7 +52,7 @@ def decoded_text(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> Any:
 
 
 def taken_entries(entries: pa.Array, places: pa.Array) -> pa.Array:
-    """Return entries at places, all of which are there; null where the place or the entry is."""
+    """Take entries by their indices, none out of bounds; a null index or entry gives null."""
     kind, count = entries.type, len(places)
     is_copied = kind in _COPIED and count and len(entries)
     if not is_copied or entries.null_count or places.null_count:

@@ -123,11 +123,8 @@ class _Scan:
 
         def packs(one_in: int = 1) -> list[range]:
             within, read = slice(ordinals.start, ordinals.stop), self.loader.source.read
-            is_far = self.loader.is_far
-            found = packs_of(
-                read.rows[within], read.nbytes[within], pool.workers, live_bytes,
-                one_in=one_in, is_far=is_far,
-            )  # fmt: skip
+            sizes, is_far = (read.rows[within], read.nbytes[within]), self.loader.is_far
+            found = packs_of(*sizes, pool.workers, live_bytes, one_in=one_in, is_far=is_far)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)

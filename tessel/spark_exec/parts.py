@@ -154,7 +154,7 @@ _NO_BUCKET = -1
 
 
 def known_of(rows: Iterable[WireRow]) -> WireRow | None:
-    """Return one wire row that tells what is known of the parts of others, without their data."""
+    """Return a wire row with the facts of the parts in other rows, without their data."""
     told: list[tuple[Any, ...]] = []
     for row in rows:
         part = decode(row.blob)

@@ -188,7 +188,7 @@ class FlowRunner:
         )
 
     def _rows_told(self, flow: NarrowFlow) -> tuple[list[list[WireRow]], list[DataFrame]]:
-        """Return for each task the rows that tell it of its units and bring what is carried.
+        """Return the rows that each task gets: the plan of its units, and the carries into them.
 
         What is carried in tasks is in frames.
         """

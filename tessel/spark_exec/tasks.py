@@ -267,7 +267,7 @@ def _reduced(
 
 
 def facts_task() -> TaskFunction:
-    """Return the task that sends what is known of its parts instead of their data, in one row."""
+    """Return the task that sends one row with the facts of its parts instead of their data."""
 
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         others: list[WireRow] = []

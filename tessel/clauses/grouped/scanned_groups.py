@@ -7,10 +7,10 @@ are numbered first, in order of first appearance. What sums make is the same exa
 values, so nobody can tell afterwards which way it was made. Anything else, None: the unit is read,
 and its values are grouped.
 
-resample enters here before its unit is read. The index never goes back, so a bucket is a run of
-rows, whose edges are searched for in what is stored. With keys a group's number inside of a run is
-arithmetic on codes, which pays for buckets in which most keys occur several times. What comes out
-is the state that values would give; anything else, None.
+Resampling calls :func:`scanned_runs` before its unit is read. The index is sorted, so the rows of a
+bucket lie together, and a binary search over stored values finds their ends. With keys a group's
+number inside of a run is arithmetic on codes, which pays for buckets in which most keys occur
+several times. What comes out is the state that values would give; anything else, None.
 """
 
 from __future__ import annotations

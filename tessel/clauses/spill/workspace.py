@@ -126,9 +126,8 @@ class Account:
         with self._lock:
             self._alive += size
             alive = self._alive
-        if (
-            telemetry.has_subscribers()
-        ):  # half of the events of a small query, which no profile shows
+        # Of a small query this would be half of all events, and no profile shows it.
+        if telemetry.has_subscribers():
             telemetry.emit("memory.alive", bytes=alive)
 
 

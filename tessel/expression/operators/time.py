@@ -115,7 +115,7 @@ class _Late:
 
     @classmethod
     def of(cls, value: Value) -> _Late | None:
-        """Return what is late of some values; None where nothing is."""
+        """Return the values after 2037 among some; None where there are none."""
         counts, valid = as_numpy(value)
         per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[value.type.unit]
         last = min(_YEAR_9999 * per_second, np.iinfo(np.int64).max)

@@ -255,7 +255,7 @@ def new_batches(view: View, draft: Draft, batches: Sequence[EventBatch]) -> list
 
 
 def _repeated(times: np.ndarray) -> np.ndarray:
-    """Return the rows of which another has the time: the id, therefore, may be one as well."""
+    """Return the rows that share their time with another row, and so may share its id."""
     if bool((times[1:] > times[:-1]).all()):
         return np.zeros(0, np.int64)
     ordered = np.sort(times)

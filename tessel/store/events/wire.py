@@ -255,7 +255,7 @@ def _hostile(what: str) -> InvalidInputError:
 
 
 def check_address(address: Address) -> Address:
-    """Return an address on this machine; refuse what is none.
+    """Return an address on this machine, or raise.
 
     Raises
     ------
