@@ -355,8 +355,8 @@ class _Drawer:
         except ImportError:  # without rich there are none
             self.is_broken = True
         except Exception:
-            self.is_broken = True
             _logger.exception("progress cannot be drawn, and will not be any more")
+            self.is_broken = True
 
     def _draw_oldest(self) -> None:
         with self._lock:

@@ -25,6 +25,7 @@ from tessel.errors import (
     NameNotFoundError,
 )
 from tessel.expression.schema import TableSchema
+from tessel.job import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +111,24 @@ def test_one_job_is_cancelled_and_no_other(store: ts.Store) -> None:
     assert not second.done()
     may_end.set()
     assert len(second.result(timeout=60)) == 12
+
+
+def test_what_a_cancelled_job_wrote_does_not_land(store: ts.Store) -> None:
+    version = store.version
+
+    def work() -> None:
+        with store.transaction() as transaction:
+            transaction.write("other", pa.table({"v": [1]}))
+            begun.set()
+            may_end.wait(60)
+
+    job = Job(work, "a write")
+    assert begun.wait(60)
+    assert job.cancel()
+    may_end.set()
+    with pytest.raises(CancelledError):
+        job.result(timeout=60)
+    assert (store.version, store.symbols()) == (version, ["s"])
 
 
 def test_leaving_the_block_cancels(store: ts.Store) -> None:

@@ -232,6 +232,16 @@ def error_of(row: WireRow) -> TesselError:
     return _from_payload(row.blob)
 
 
+def marked_error(text: str) -> TesselError | None:
+    """Return the typed error that :class:`WorkerError` put into a text, or None."""
+    for match in _MARKED.finditer(text):
+        try:
+            return _from_payload(base64.b64decode(match.group(1), validate=True))
+        except (binascii.Error, CorruptStoreError):
+            continue  # cut by a layer that shortens texts; another copy may be whole
+    return None
+
+
 def from_driver_exception(error: BaseException) -> TesselError:
     """Return the typed error inside an exception that Spark raised in the driver.
 
@@ -249,11 +259,9 @@ def from_driver_exception(error: BaseException) -> TesselError:
     """
     texts = list(_texts(error))
     for text in texts:
-        for match in _MARKED.finditer(text):
-            try:
-                return _from_payload(base64.b64decode(match.group(1), validate=True))
-            except (binascii.Error, CorruptStoreError):
-                continue  # cut by a layer that shortens texts; another copy may be whole
+        marked = marked_error(text)
+        if marked is not None:
+            return marked
     if isinstance(error, TesselError):
         return error
     known = known_failure(texts)

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
+from tessel.cancelling import check_cancelled
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.options import options
@@ -133,13 +134,20 @@ class Transaction:
     # --- the end ----------------------------------------------------------------------------------
 
     def commit(self) -> int:
-        """Land all changes as one version; called when the block ends."""
+        """Land all changes as one version; called when the block ends.
+
+        Raises
+        ------
+        CancelledError
+            Where the job that this is part of was cancelled: nothing lands.
+        """
         stage = self._open()
         # Whatever comes of it, these changes are not tried twice.
         self._abandoned = True
         landed = self._base.number
         with options(), operation("commit"), stage.session.ending():
             changes = stage.changes()
+            check_cancelled()
             if changes:
                 landed = self._history.commit(
                     self._base,

@@ -17,7 +17,7 @@ from tessel.clauses import QueryBuilder
 from tessel.errors import CancelledError, StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
-from tessel.spark_exec import SparkExecutor
+from tessel.spark_exec import SparkExecutor, register_source
 from tessel.testing.parity import assert_same
 from tests.collecting import collect_all
 from tests.spark_exec.cluster_drivers import Takes
@@ -132,7 +132,7 @@ def test_a_write_that_is_cancelled_half_way_leaves_no_version(
 ) -> None:
     held = {*store.objects.list("seg/"), *store.objects.list("man/")}
     version = store.version
-    slow = store.scan("a").then(Takes(0.2))
+    slow = store.scan("a").then(Takes(0.2, straggles=True))
     with options(fsync=False, inline_bytes=0):
         job = Job(lambda: store.write("y", slow, executor=executor), "a slow write")
         while job.progress.done < 1:
@@ -156,8 +156,13 @@ def test_a_store_that_workers_cannot_open_is_told_before_any_job(
 
 
 def test_a_store_that_workers_do_not_see_is_told_as_that(
-    store: Store, executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    spark: SparkSession,
+    executor: SparkExecutor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    register_source(spark)  # which turns exceptions of the JVM into typed errors as well
     target = open_store(str(tmp_path / "here"))
     walked = SparkExecutor._walked
 

@@ -42,7 +42,7 @@ def _raise_typed_errors() -> None:
     """Wrap what makes Python's exceptions of the JVM's: pyspark has no place to say more of one."""
     from pyspark.errors.exceptions import captured
 
-    from tessel.spark_exec.errors_wire import shown_error
+    from tessel.spark_exec.errors_wire import marked_error, shown_error
 
     modules: list[Any] = [captured]
     if "pyspark.sql.connect.client.core" in sys.modules:
@@ -52,7 +52,9 @@ def _raise_typed_errors() -> None:
         @functools.wraps(convert)
         def converted(*arguments: Any, **options: Any) -> Exception:
             error: Exception = convert(*arguments, **options)
-            return shown_error(str(error)) or error
+            text = str(error)
+            # What a worker was to tell counts more than what it was raised from.
+            return marked_error(text) or shown_error(text) or error
 
         converted.of_tessel = True  # type: ignore[attr-defined]
         return converted

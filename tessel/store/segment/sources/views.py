@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import weakref
 from collections.abc import Callable
 from typing import ClassVar, Final
 
@@ -135,9 +136,8 @@ class MmapSource:
     def __init__(self, objects: LocalObjects) -> None:
         self._root = objects.uri
         self._number = next(_numbers)
-
-    def __del__(self) -> None:
-        _cache.drop(lambda key: key[0] == self._number)
+        # A process that ends has taken its modules apart before the last sources go.
+        weakref.finalize(self, _forget, self._number).atexit = False
 
     def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice of the map per range."""
@@ -165,3 +165,8 @@ def _mapped(root: str, name: str) -> _File:
     if whole.size != facts.st_size:
         raise short_object(name, 0, facts.st_size, whole.size)
     return _File(object_path(root, name), facts.st_ino, whole)
+
+
+def _forget(number: int) -> None:
+    """Drop what is mapped for a source that nobody has any more."""
+    _cache.drop(lambda key: key[0] == number)
