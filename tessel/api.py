@@ -623,7 +623,7 @@ class LazyTable(Verbs):
             return self._limited(limit).collect(executor=executor)
         chosen = named_executor(executor)
         started = time.perf_counter_ns()
-        plan, table, recording = self._ran(chosen, result_table)
+        plan, table, recording = self._ran(chosen, result_table, is_collected=True)
         shown = self._shown_in_pandas(plan, table)
         if shown is not None:
             table = table.replace_schema_metadata({b"pandas": shown})
@@ -631,7 +631,11 @@ class LazyTable(Verbs):
         return Result(table, plan.schema.index, lineage, (plan, recording))
 
     def _ran(
-        self, executor: Executor, take: Callable[[Iterator[pa.Table], TableSchema], T]
+        self,
+        executor: Executor,
+        take: Callable[[Iterator[pa.Table], TableSchema], T],
+        *,
+        is_collected: bool = False,
     ) -> tuple[Plan, T, Recording]:
         """Run the query; return its plan, what was taken of its result, and the run's events."""
         recording = Recording()
@@ -642,6 +646,7 @@ class LazyTable(Verbs):
             recording,
             operation("query", self.symbol, recording),
         ):
+            plan = dataclasses.replace(plan, is_collected=is_collected)
             return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:

@@ -18,7 +18,7 @@ from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.registry import register
-from tessel.clauses.spill.workspace import Workspace, workspace_of
+from tessel.clauses.spill.workspace import UnitStream, Workspace, workspace_of
 from tessel.clauses.units.reduced import units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
@@ -160,16 +160,22 @@ class MergeSorted(_Sorting):
             if self.ordering.keeps_index(schema):
                 tables = self._time_by_time(units, schema, workspace)
             else:
-                tables = self._all(units, schema, workspace)
+                is_result = isinstance(units, UnitStream) and units.is_result
+                tables = self._all(units, schema, workspace, is_result=is_result)
             selected = (table.select(after.names) for table in tables)
             yield from units_of_tables(selected, after.index, workspace)
 
     def _all(
-        self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace
+        self,
+        units: Iterable[ProcessingUnit],
+        schema: TableSchema,
+        workspace: Workspace,
+        *,
+        is_result: bool,
     ) -> Iterator[pa.Table]:
         from tessel.clauses.spill.sorting import ExternalSort
 
-        with ExternalSort(self.ordering, schema.arrow, workspace) as rows:
+        with ExternalSort(self.ordering, schema.arrow, workspace, is_result=is_result) as rows:
             for unit in units:
                 rows.add(unit.table_as_read)
             yield from rows.sorted()

@@ -90,7 +90,7 @@ class LocalExecutor:
         telemetry.emit("query.run", plan=plan)
         with _running(options, plan.clauses, joins_units=not plugins_of(plan)) as run:
             try:
-                for unit in run.units(plan):
+                for unit in run.units(plan, last=plan.stages[-1] if asked.is_collected else None):
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
@@ -236,8 +236,13 @@ class _Run:
         self._inline_bytes = inline_bytes
         self._joins_units = joins_units
         self._stops_early = stops_early
+        self._last: Stage | None = None
 
-    def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
+    def units(
+        self, plan: Plan, symbol: int = 0, *, last: Stage | None = None
+    ) -> Iterator[ProcessingUnit]:
+        """Run a plan; what the stage ``last`` holds is the result."""
+        self._last = last or self._last
         first, *rest = plan.stages
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._scan(plan.inputs[0], first, symbol)
@@ -390,7 +395,8 @@ class _Run:
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:
-            yield from consume_units(stage, self._workspace.stream(before))
+            stream = self._workspace.stream(before, is_result=stage is self._last)
+            yield from consume_units(stage, stream)
         finally:
             close = getattr(before, "close", None)
             if close is not None:

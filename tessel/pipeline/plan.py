@@ -279,6 +279,8 @@ class Plan:
     question
         What must be found out first. The rest of such a plan has the right shape, but is not what
         is run: an executor takes what :func:`answered` returns.
+    is_collected
+        Whether all of the result is wanted at once, which the byte budget leaves out.
     """
 
     inputs: tuple[SourcePlan | Plan, ...]
@@ -286,6 +288,7 @@ class Plan:
     schema: TableSchema
     changes: tuple[Change, ...] = ()
     question: Question | None = None
+    is_collected: bool = False
 
     @cached
     def bytes(self) -> int:

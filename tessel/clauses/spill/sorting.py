@@ -50,6 +50,9 @@ _PART_ORDERED = 4
 Ordering them takes their keys and places beside them, and units come and go meanwhile.
 """
 
+_RESULT_BUDGETS = 4
+"""Budgets that rows may take which are the result: they are held once, and a column twice."""
+
 _LEAST_ORDERED_BYTES = 8 * 1024
 # Arrow's text has offsets of 31 bits, and taking rows puts a column into one array.
 _MOST_ORDERED_BYTES = 1 << 30
@@ -90,6 +93,9 @@ class ExternalSort(Closing):
         Bytes that it may hold; by default all that the query may.
     dictionaries
         Those that codes in its rows go into, of a sort whose rows these are; by default its own.
+    is_result
+        Whether its rows are the result of a query that is collected: the byte budget leaves them
+        out, as long as they are no more than :data:`_RESULT_BUDGETS` budgets.
     """
 
     def __init__(
@@ -99,6 +105,8 @@ class ExternalSort(Closing):
         workspace: Workspace,
         most: int | None = None,
         dictionaries: JoinedDictionaries | None = None,
+        *,
+        is_result: bool = False,
     ) -> None:
         self._ordering = ordering
         self._schema = schema
@@ -106,6 +114,8 @@ class ExternalSort(Closing):
         self._account: Account = workspace.account
         limit = self._account.limit // _PART_ORDERED if most is None else most
         self._most = min(limit, _MOST_ORDERED_BYTES)
+        self._uncounted = self._account.limit * _RESULT_BUDGETS if is_result else 0
+        self._uncounted = min(self._uncounted, _MOST_ORDERED_BYTES)
         self._held: list[pa.Table] = []
         self._size = 0
         self._file: SpillFile | None = None
@@ -130,10 +140,12 @@ class ExternalSort(Closing):
         if not self._is_part:
             table = self._dictionaries.coded(table)
         size = table.nbytes
-        fits = self._account.fits(size) and self._size + size <= self._most
+        held = self._size + size
+        fits = held <= self._uncounted or (self._account.fits(size) and held <= self._most)
         # Codes are joined with codes, and text with text: dictionaries may have become too long.
         if self._held and not (fits and table.schema.types == self._held[0].schema.types):
             self._write_held()
+            self._uncounted = 0
         self._hold(table)
 
     def sorted(self) -> Iterator[pa.Table]:
@@ -181,10 +193,12 @@ class ExternalSort(Closing):
     def _hold(self, table: pa.Table) -> None:
         self._held.append(table)
         self._size += table.nbytes
-        self._account.hold(table.nbytes)
+        if not self._uncounted:
+            self._account.hold(table.nbytes)
 
     def _let_go(self) -> None:
-        self._account.hold(-self._size)
+        if not self._uncounted:
+            self._account.hold(-self._size)
         self._held, self._size = [], 0
 
     def _of_part(self) -> ExternalSort:

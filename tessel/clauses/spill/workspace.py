@@ -173,17 +173,23 @@ class Workspace(Closing):
         self._open.add(file)
         return file
 
-    def stream(self, units: Iterator[ProcessingUnit]) -> UnitStream:
-        """Return units as a stream by which a clause finds this workspace."""
-        return UnitStream(units, self)
+    def stream(self, units: Iterator[ProcessingUnit], *, is_result: bool = False) -> UnitStream:
+        """Return units as a stream by which a clause finds this workspace.
+
+        Whether what the clause gives is the result, collected whole, is known by it too.
+        """
+        return UnitStream(units, self, is_result)
 
 
 class UnitStream(Iterator[ProcessingUnit]):
     """Units in plan order, on their way to a clause that takes a stream."""
 
-    def __init__(self, units: Iterator[ProcessingUnit], workspace: Workspace) -> None:
+    def __init__(
+        self, units: Iterator[ProcessingUnit], workspace: Workspace, is_result: bool
+    ) -> None:
         self._units = units
         self.workspace = workspace
+        self.is_result = is_result
 
     def __next__(self) -> ProcessingUnit:
         check_cancelled()
