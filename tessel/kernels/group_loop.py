@@ -49,7 +49,9 @@ def _aside(
 ) -> None:
     """Give rows that do not count to a line of their own."""
     for row in range(rows):
-        integers[out + row] = integers[numbers + row] if truths[select + row] else aside
+        # No branch, which would be taken at random.
+        counts = np.int64(0) - np.int64(truths[select + row])
+        integers[out + row] = aside + ((integers[numbers + row] - aside) & counts)
 
 
 @inner

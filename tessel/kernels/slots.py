@@ -90,7 +90,9 @@ def _add_three(
     a: Any,
     b: Any,
     c: Any,
-    constant: int,
+    a_constant: int,
+    b_constant: int,
+    c_constant: int,
     sums: Any,
     at: Any,
     rows: Any,
@@ -98,9 +100,9 @@ def _add_three(
     second, third = at + np.uint64(1), at + np.uint64(2)
     for row in range(rows):
         number = np.uint64(integers[numbers + row])
-        sums[number, at] += integers[a + row] + constant
-        sums[number, second] += integers[b + row]
-        sums[number, third] += integers[c + row]
+        sums[number, at] += integers[a + row] + a_constant
+        sums[number, second] += integers[b + row] + b_constant
+        sums[number, third] += integers[c + row] + c_constant
 
 
 @inner
@@ -115,9 +117,9 @@ def add_rows(integers: Any, numbers: Any, slots: Any, sums: Any, rows: Any) -> N
         after, place = min(at + 1, count - 1), np.uint64(at)
         a, b = place_of(slots[at, _FIRST]), place_of(slots[after, _FIRST])
         one, two = slots[at, _CONSTANT], slots[after, _CONSTANT]
-        if at + 2 < single and two == 0 and slots[at + 2, _CONSTANT] == 0:
-            c = place_of(slots[at + 2, _FIRST])
-            _add_three(integers, numbers, a, b, c, one, sums, place, rows)
+        if at + 2 < single:
+            c, three = place_of(slots[at + 2, _FIRST]), slots[at + 2, _CONSTANT]
+            _add_three(integers, numbers, a, b, c, one, two, three, sums, place, rows)
             at += 3
         elif at + 1 < single:
             _add_two(integers, numbers, a, b, one, two, sums, place, rows)
