@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -627,7 +628,8 @@ class LazyTable(Verbs):
         shown = self._shown_in_pandas(plan, table)
         if shown is not None:
             table = table.replace_schema_metadata({b"pandas": shown})
-        lineage = self._lineage(plan, chosen.name, time.perf_counter_ns() - started)
+        elapsed_ns = time.perf_counter_ns() - started
+        lineage = functools.partial(self._lineage, plan, chosen.name, elapsed_ns)
         return Result(table, plan.schema.index, lineage, (plan, recording))
 
     def _ran(

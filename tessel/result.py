@@ -6,11 +6,12 @@ import dataclasses
 import importlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, MissingDependencyError
 from tessel.errors.arguments import checks_arguments, names_ours
@@ -73,13 +74,18 @@ class Result(InNotebooks):
         self,
         table: pa.Table,
         index: str | None,
-        lineage: Lineage,
+        lineage: Callable[[], Lineage],
         run: tuple[Plan, Recording] | None = None,
     ) -> None:
         self._table = table
         self.index = index
-        self.lineage = lineage
+        self._lineage = lineage
         self._run = run
+
+    @cached
+    def lineage(self) -> Lineage:
+        """Where it came from; put together when it is first asked for."""
+        return self._lineage()
 
     def __len__(self) -> int:
         return int(self._table.num_rows)

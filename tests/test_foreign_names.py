@@ -162,7 +162,7 @@ def test_the_error_of_a_property_stays_what_it_is(store: ts.Store) -> None:
 
     made = store.read("trades")
     with pytest.raises(AttributeError, match="from within"):
-        _ = Odd(made.to_arrow(), made.index, made.lineage).wrong
+        _ = Odd(made.to_arrow(), made.index, lambda: made.lineage).wrong
 
 
 def test_the_table_is_imported_for_a_name_that_is_missing_alone(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.capabilities import Consumes
+from tessel.clauses.capabilities import Consumes, has_capability
 from tessel.clauses.plain import fields_from_json
 from tessel.clauses.structures import (
     StructuredUnits,
@@ -248,7 +248,7 @@ class Clause(ABC):
         # Whether an object satisfies a protocol takes 40 µs to say: most are over row slices.
         info = self.structure
         grouped = info.input is Structure.ALL or info.input in BUCKETED
-        return grouped and not info.whole and isinstance(self, Consumes)
+        return grouped and not info.whole and has_capability(self, Consumes)
 
     @property
     def restructures(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from tessel.clauses.base import BUCKETED, Clause, Structure
-from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
+from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits, has_capability
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.clauses.units.reduced import ReducedUnit
 from tessel.clauses.values import without_null_entries
@@ -60,8 +60,8 @@ def _joins_rows(clause: Clause) -> bool:
     if is_plugin(type(clause)):
         return False
     if clause.structure.input in (Structure.ALL, *BUCKETED):
-        return not isinstance(clause, Limits)
-    return isinstance(clause, Broadcasts | Interleaves)
+        return not has_capability(clause, Limits)
+    return has_capability(clause, Broadcasts) or has_capability(clause, Interleaves)
 
 
 def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
@@ -167,5 +167,5 @@ def _is_row_by_row(clause: Clause) -> bool:
         info.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
         and info.output is Structure.ROW_SLICE
         and info.carries is None
-        and not isinstance(clause, Interleaves)
+        and not has_capability(clause, Interleaves)
     )

@@ -135,9 +135,10 @@ def needs_whole_rows(unit: ProcessingUnit, error: TesselError) -> TypeGuard[Boun
 
 def reduce_bound(clause: Clause, promised: TableSchema, unit: BoundUnit) -> ProcessingUnit | None:
     """Let a clause that joins reduce a unit of several batches; None where each goes alone."""
-    assert isinstance(clause, Joins)
+    joining: object = clause
+    assert has_capability(joining, Joins)
     unit, began = unit.by_clause(clause.name), time.monotonic_ns()
-    found = _named_errors(clause, clause.reduced, unit, unit=unit)
+    found = _named_errors(clause, joining.reduced, unit, unit=unit)
     if found is None:
         return None
     _note_bound(clause, unit, found, began)
@@ -368,7 +369,7 @@ def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int
 def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
     """Run a stage whose first clause takes a stream; errors and promises as in `run_clauses`."""
     clause = stage.clauses[0]
-    assert isinstance(clause, Consumes)
+    assert has_capability(clause, Consumes)
     yield from _streamed(stage, clause.consume(units, stage.schemas[0]))
 
 
@@ -376,8 +377,7 @@ def consume_parts(
     stage: Stage, ordinal: int, bucket: int | None, units: Iterator[ProcessingUnit]
 ) -> ProcessingUnit:
     """Run a stage on a unit that is more than may be held, from its parts; as `run_clauses`."""
-    clause = stage.clauses[0]
-    assert isinstance(clause, Consumes)
+    clause, consuming = stage.clauses[0], cast("Consumes", stage.clauses[0])
     found: dict[object, None] = {}
 
     def noted() -> Iterator[ProcessingUnit]:
@@ -385,7 +385,7 @@ def consume_parts(
             found.update(dict.fromkeys(unit.attached if unit.num_rows else ()))
             yield unit
 
-    made = _named_errors(clause, lambda: list(clause.consume(noted(), stage.schemas[0])))
+    made = _named_errors(clause, lambda: list(consuming.consume(noted(), stage.schemas[0])))
     schema = made[0].schema if made else stage.schemas[1]
     table = concat_tables([unit.table for unit in made]) if made else schema.empty()
     columns = ColRange(0, table.num_columns)

@@ -24,7 +24,7 @@ from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.selective import Max, Min
 from tessel.clauses.aggregation import Aggregation, PartialAggregation
 from tessel.clauses.base import drops_rows
-from tessel.clauses.capabilities import Proves
+from tessel.clauses.capabilities import Proves, has_capability
 from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
@@ -111,7 +111,7 @@ def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
             renamed = True
             new = dict(clause.columns)
             names = {new.get(name, name): source for name, source in names.items()}
-        elif isinstance(clause, Proves) and not renamed:
+        elif has_capability(clause, Proves) and not renamed:
             told &= clause.proves(index) == TRUE
         elif type(clause) is not Select:
             return None

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence, Set
 
 from tessel.clauses.base import Clause
-from tessel.clauses.capabilities import Narrows
+from tessel.clauses.capabilities import Narrows, has_capability
 from tessel.clauses.combining import Combining
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
@@ -55,7 +55,7 @@ def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:
         return Select(tuple(n for n in clause.columns if n in needed) or clause.columns[:1])
     if is_one_of(clause, ("apply",)) and clause.structure.adds.isdisjoint(needed):
         return None
-    return clause.narrowed(needed) if isinstance(clause, Narrows) else clause
+    return clause.narrowed(needed) if has_capability(clause, Narrows) else clause
 
 
 def _in_written_order(

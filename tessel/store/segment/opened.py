@@ -81,7 +81,7 @@ class SegmentOpener:
         # Views of bytes are shared by all readers of a store. What reads through its source must
         # not be: it would keep the store alive that it is kept for.
         # Asked once: whether an object satisfies a protocol takes 40 µs to say.
-        self.views = isinstance(self.source, Viewing)
+        self.views = hasattr(self.source, "view")  # as Viewing says, in a tenth of the time
         shared = self.views and not always_verify
         own: _Cache = LruCache(_MOST_OPEN)
         self._cache = _caches.setdefault(objects, own) if shared else own
