@@ -157,8 +157,8 @@ class LazyColumns:
         piece, column_id = holder = self.holders[name]
         chunks: list[pa.Array] = []
         for selected in ranges:
-            held = selected.columns.get(name)
-            if held is not None:
+            if name in selected.columns:
+                held = selected.columns[name]
                 chunks.append(held if held.type == self.schema.type_of(name) else plain_text(held))
             elif selected.is_whole:
                 chunks += self._column(holder, selected).chunks().chunks

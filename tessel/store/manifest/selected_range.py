@@ -7,6 +7,8 @@ distinct, which visit pages in an order of their own, get the selected rows of a
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -17,6 +19,59 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.lazy import dataclass
 from tessel.store.segment.zone_maps import ZoneMaps
+
+_FEW_PART = 8
+"""Of no more than this part of its rows a column is copied at once, and lets go of the others."""
+
+
+class ReadColumns:
+    """Columns that were read, by name: one value per selected row. Text may be dictionaries.
+
+    Rows that are left of a column are copied when the column is next asked for: what goes on with
+    stored pages asks for none.
+    """
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: dict[str, pa.Array | Callable[[], pa.Array]] | None = None) -> None:
+        self._made = {} if made is None else made
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
+    def __setitem__(self, name: str, values: pa.Array) -> None:
+        self._made[name] = values
+
+    def __getitem__(self, name: str) -> pa.Array:
+        values = self._made[name]
+        if not isinstance(values, pa.Array):
+            values = self._made[name] = values()
+        return values
+
+    def copy(self) -> ReadColumns:
+        """Return the same columns, to which others can be added."""
+        return ReadColumns(dict(self._made))
+
+    def filter(self, mask: pa.Array, left: int) -> ReadColumns:
+        """Return the rows where a mask is true, of which ``left`` are."""
+        found = self._each(lambda values: values.filter(mask))
+        if left * _FEW_PART < len(mask):
+            for name in found._made:
+                found[name]  # lets go of the other rows
+        return found
+
+    def slice(self, start: int, stop: int) -> ReadColumns:
+        """Return the rows ``[start, stop)``."""
+        return self._each(lambda values: values[start:stop])
+
+    def _each(self, change: Callable[[pa.Array], pa.Array]) -> ReadColumns:
+        def made(name: str) -> pa.Array:
+            return change(self[name])
+
+        return ReadColumns({name: functools.partial(made, name) for name in self._made})
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +86,7 @@ class SelectedRange:
         A flag for each row of the range; None where all are selected, or where only ``offsets``
         are known.
     columns
-        Columns that were read, by name: one value per selected row. Text may be dictionaries.
+        Columns that were read.
     count
         How many rows are selected; negative where they were not counted yet.
     offsets
@@ -42,7 +97,7 @@ class SelectedRange:
     low: int
     high: int
     mask: npt.NDArray[np.bool_] | None = None
-    columns: dict[str, pa.Array] = field(default_factory=dict)
+    columns: ReadColumns = field(default_factory=ReadColumns)
     count: int = -1
     offsets: npt.NDArray[np.int64] | None = None
 
@@ -99,14 +154,14 @@ class SelectedRange:
         begin, end = low - self.low, high - self.low
         selected = self.row_mask
         if selected is None:
-            columns = {name: values[begin:end] for name, values in self.columns.items()}
-            return SelectedRange(low, high, None, columns)
+            return SelectedRange(low, high, None, self.columns.slice(begin, end))
         if not self.columns:
             return SelectedRange(low, high, selected[begin:end])
-        before = int(np.count_nonzero(selected[:begin]))
-        count = int(np.count_nonzero(selected[begin:end]))
-        columns = {name: values[before : before + count] for name, values in self.columns.items()}
-        return SelectedRange(low, high, selected[begin:end], columns)
+        if self.offsets is None:
+            self.offsets = np.flatnonzero(selected)
+        first, stop = np.searchsorted(self.offsets, [begin, end]).tolist()
+        columns = self.columns.slice(first, stop)
+        return SelectedRange(low, high, selected[begin:end], columns, stop - first)
 
     def only(self, mask: pa.Array) -> SelectedRange | None:
         """Return the range with those selected rows for which ``mask``, one flag each, is true."""
@@ -116,7 +171,7 @@ class SelectedRange:
         if left == 0:
             return None
         plain = np.asarray(numpy_array(fill_null(mask, False)))
-        columns = {name: values.filter(mask) for name, values in self.columns.items()}
+        columns = self.columns.filter(mask, left)
         if self.is_whole:
             return SelectedRange(self.low, self.high, plain, columns, left)
         offsets = self.places()[plain] - self.low
@@ -131,7 +186,7 @@ class SelectedRange:
             return self
         if not len(places):
             return None
-        return SelectedRange(self.low, self.high, None, {}, len(places), places)
+        return SelectedRange(self.low, self.high, None, ReadColumns(), len(places), places)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> SelectedRange | None:
         """Return the range with those selected rows for which a mask of all its rows is true."""
@@ -141,10 +196,10 @@ class SelectedRange:
             return self
         if left == 0:
             return None
-        columns = {}
-        if self.columns:
+        columns = self.columns
+        if columns:
             among = arrow_array(mask if self.row_mask is None else mask[self.row_mask])
-            columns = {name: values.filter(among) for name, values in self.columns.items()}
+            columns = columns.filter(among, left)
         return SelectedRange(self.low, self.high, selected, columns, left)
 
 

@@ -140,7 +140,7 @@ class SelectedRows:
         """Return a copy of the selection, which is narrowed and read without touching this one."""
         found = copied(self)
         found._ranges = [
-            dataclasses.replace(selected, columns=dict(selected.columns))
+            dataclasses.replace(selected, columns=selected.columns.copy())
             for selected in self._ranges
         ]
         return found
