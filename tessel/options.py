@@ -51,8 +51,9 @@ class Options:
         this process may use.
     live_bytes
         Bytes of units alive at a time in one query (read, in process, waiting for their turn, held
-        by a clause that needs everything), the result of ``collect`` excluded. What a clause or a
-        barrier holds past half of it goes to a temporary file.
+        by a clause that needs everything), the result of ``collect`` excluded, and so up to four
+        times as much of what a last sort holds. What a clause or a barrier holds past half of it
+        goes to a temporary file.
     spill_directory
         Where such files are made, which need no cleaning up: they have no names. Empty is the
         system's directory for temporary files.
