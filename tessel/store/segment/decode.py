@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import allocate, arrow_array
+from tessel.arrays import allocate
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decode_rows import decode_numbers, texts_of_codes
 from tessel.lazy import dataclass
@@ -28,7 +28,6 @@ from tessel.store.encodings.fields import (
     FieldNode,
     NodeValues,
     assemble,
-    physical_values,
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
@@ -230,7 +229,9 @@ def _variable(parts: Sequence[PagePart], kind: ValueKind, rows: int) -> Physical
         return part.encoding.decode(part.page, part.start, part.stop)
     dictionary = _shared_dictionary(parts)
     if dictionary is not None:
-        return _text_of_codes(dictionary, decode_codes(parts, rows, np.dtype(np.int64)))
+        found = _texts_of(dictionary, decode_codes(parts, rows, np.dtype(np.int64)))
+        if found is not None:
+            return found
     held = [part.encoding.decode(part.page, part.start, part.stop) for part in parts]
     offsets = allocate(rows + 1, np.int32)
     offsets[0] = 0
@@ -262,26 +263,14 @@ def _shared_dictionary(parts: Sequence[PagePart]) -> PhysicalValues | None:
     return dictionary
 
 
-def _text_of_codes(dictionary: PhysicalValues, codes: npt.NDArray[np.int64]) -> PhysicalValues:
-    """Return the texts of codes that were checked, in one pass over all pages.
-
-    Texts of one length (symbols, currencies, codes of any kind) are rows of a table, which is twice
-    as fast to look up as texts of any length.
-    """
-    assert dictionary.offsets is not None  # text and binary have them
-    lengths = np.diff(dictionary.offsets)
-    rows, length = len(codes), int(lengths[0])
-    if length == 0 or (lengths != length).any() or rows * length > _LARGEST_OFFSET:
-        held = to_arrow(pa.binary(), NodeValues(dictionary.length, dictionary))
-        found = physical_values(held.take(arrow_array(codes)))
-        return PhysicalValues(dictionary.kind, 0, rows, found.data, found.offsets)
-    first = int(dictionary.offsets[0])
-    table = dictionary.data[first : first + dictionary.length * length].view(f"V{length}")
-    data = allocate(rows * length, np.uint8)
-    np.take(table, codes, out=data.view(f"V{length}"), mode="clip")
-    offsets = allocate(rows + 1, np.int32)
-    np.multiply(np.arange(rows + 1, dtype=np.int32), np.int32(length), out=offsets)
-    return PhysicalValues(dictionary.kind, 0, rows, data, offsets)
+def _texts_of(dictionary: PhysicalValues, codes: npt.NDArray[np.int64]) -> PhysicalValues | None:
+    """Return the texts of codes; None where there are none, or they are more than 31 bits count."""
+    if not dictionary.length or dictionary.offsets is None:
+        return None
+    found = texts_of_codes(codes, dictionary.offsets, dictionary.data, allocate)
+    if found is None:
+        return None
+    return PhysicalValues(dictionary.kind, 0, len(codes), found[1], found[0])
 
 
 def join_validity(parts: Sequence[PagePart], rows: int) -> tuple[Bytes | None, int]:
@@ -349,16 +338,12 @@ def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) 
 def _texts(segment: SegmentPages, table: PageTable, start: int, stop: int) -> pa.Array | None:
     node = table.node
     texts = segment.dictionary(node.number)
-    if texts is None or not texts.length or texts.offsets is None:
+    if texts is None:
         return None
     codes = allocate(stop - start, np.int64)
     decode_numbers(_blocks(segment, table, start, stop), codes)
-    found = texts_of_codes(codes, texts.offsets, texts.data, allocate)
-    if found is None:
-        return None
-    offsets, data = found
-    physical = PhysicalValues(node.kind, 0, stop - start, data, offsets)
-    return to_arrow(node.type, NodeValues(stop - start, physical))
+    found = _texts_of(texts, codes)
+    return None if found is None else to_arrow(node.type, NodeValues(stop - start, found))
 
 
 def _blocks(segment: SegmentPages, table: PageTable, start: int, stop: int) -> StoredBlocks:
