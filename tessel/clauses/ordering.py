@@ -71,7 +71,7 @@ def stable_order(values: NDArray[Any]) -> Rows:
     elif values.dtype == np.uint64:
         found = values.view(np.int64) ^ _SIGN
     else:
-        found = values.astype(np.int64, copy=False)
+        found = np.ascontiguousarray(values, np.int64)
     return order_of_integers(found)
 
 

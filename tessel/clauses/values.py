@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
+from tessel.expression.text_bytes import order_of_texts, texts_of
+from tessel.kernels.group_rows import group_texts
 
 BoolArray = NDArray[np.bool_]
 
@@ -222,12 +224,30 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     ordered : pyarrow.Array
         The distinct values, ascending (text by code point); ``ordered[codes]`` is the array.
     """
-    encoded = array.dictionary_encode()
-    order = numpy_array(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    codes, entries = different_values(array)
+    if is_text_or_binary(array.type):
+        order = order_of_texts(entries)
+    else:
+        order = numpy_array(pc.sort_indices(entries)).astype(np.int64)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    codes = raw_values(encoded.indices, np.int32)
-    return place[codes], encoded.dictionary.take(arrow_array(order))
+    return place[codes], entries.take(arrow_array(order))
+
+
+def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return the distinct values of a plain array without nulls, and for each row which it is.
+
+    Of a million different texts Arrow's dictionary takes 110 to 300 ms, the hash table here 50.
+    """
+    if not is_text_or_binary(array.type):
+        encoded = array.dictionary_encode()
+        return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
+    codes, count = group_texts([texts_of(array)])
+    if count == len(array):
+        return codes, array
+    first = np.empty(count, np.int64)
+    first[codes[::-1]] = np.arange(len(array) - 1, -1, -1)
+    return codes, array.take(arrow_array(first))
 
 
 def with_used_entries(table: pa.Table) -> pa.Table:

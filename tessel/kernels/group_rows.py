@@ -91,6 +91,7 @@ def number_groups(numbers: Any, table: Any, codes: Any, first_row: Any) -> int:
 
 _WORD_BYTES = 8
 _LEAST_SLOTS = 1 << 13
+_MOST_GROWN = 64
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -122,28 +123,27 @@ class Texts:
 def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, int]:
     """Return the group of each row of all chunks, int64, and how many groups there are."""
     rows = sum(map(len, chunks))
+    words = sum(int(each.offsets[-1] - each.offsets[0]) // _WORD_BYTES for each in chunks) + rows
     codes = np.empty(rows, np.int64)
     table = np.zeros((_LEAST_SLOTS, 2), np.int64)
-    held, extents = np.empty(_LEAST_SLOTS, np.uint64), np.zeros((1, 2), np.int64)
+    # Room for texts that all differ: the system gives what is written to, and no more.
+    held, extents = np.empty(words, np.uint64), np.zeros((rows + 2, 2), np.int64)
     groups = np.zeros(1, np.int64)
     first = 0
     for chunk in itertools.chain.from_iterable(map(_readable, chunks)):
         own = codes[first : first + len(chunk)]
-        first += len(own)
         data, offsets = np.ascontiguousarray(chunk.data), np.ascontiguousarray(chunk.offsets)
         row = 0
         while row < len(own):
-            if len(extents) <= len(table) // 2:
-                extents = np.append(extents, np.zeros((len(table), 2), np.int64), axis=0)
             row = assign_groups(data, offsets, own, table, held, extents, groups, row)
-            if 2 * int(groups[0]) >= len(table):
-                table, smaller = np.zeros((4 * len(table), 2), np.int64), table
+            if row < len(own):
+                # As many as there will be, if they go on to come as they did.
+                expected = int(groups[0]) * rows // (first + row)
+                slots = 1 << (2 * expected).bit_length()
+                slots = min(max(slots, 4 * len(table)), _MOST_GROWN * len(table))
+                table, smaller = np.zeros((slots, 2), np.int64), table
                 move_texts(smaller, table)
-            elif row < len(own):
-                # Room for what is held so far once more, and for the text that found none.
-                length = int(offsets[row + 1] - offsets[row])
-                more = len(held) + length // _WORD_BYTES + 1
-                held = np.append(held, np.empty(more, np.uint64))
+        first += len(own)
     return codes, int(groups[0])
 
 

@@ -39,7 +39,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.aggregates.reductions import Reduction
-from tessel.clauses.values import plain_type, ranks, raw_values
+from tessel.clauses.values import different_values, plain_type, ranks
 from tessel.lazy import dataclass
 
 _STATE = [
@@ -154,7 +154,7 @@ class HeldValues:
     def _coded(self) -> tuple[list[NumberLists], pa.Array]:
         """Return the lists of all parts as row numbers in one dictionary, and this."""
         entries = pa.concat_arrays([_entries(held) for held, _ in self.parts])
-        codes, entries = _codes_of(entries) if self.once else ranks(entries)
+        codes, entries = different_values(entries) if self.once else ranks(entries)
         lists, start = list[NumberLists](), 0
         for held, owners in self.parts:
             own = codes[start : start + len(_entries(held))]
@@ -170,12 +170,6 @@ class HeldValues:
 def _entries(held: GroupValues) -> pa.Array:
     assert held.entries is not None  # types without integers have a dictionary
     return held.entries
-
-
-def _codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return values as row numbers of a dictionary, in any order, and this."""
-    encoded = array.dictionary_encode()
-    return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
 
 
 class Values(Reduction):
@@ -202,7 +196,7 @@ class Values(Reduction):
     def reduce(self, rows: PresentRows, groups: int) -> HeldValues:  # noqa: D102
         (array,) = rows.columns
         numbers, entries = (
-            (ordered_integers(array), None) if has_integers(array.type) else _codes_of(array)
+            (ordered_integers(array), None) if has_integers(array.type) else different_values(array)
         )
         runs = placed_runs(numbers, rows.codes, groups)
         return self.of_groups(GroupValues(runs, array.type, entries=entries))
@@ -338,7 +332,7 @@ def _taken_apart(columns: Sequence[pa.Array], kind: pa.DataType) -> GroupValues:
         told = np.repeat(numpy_array(all_times.is_valid()), lengths)
         times[told] = numpy_array(all_times.flatten())
     if not has_integers(kind):
-        numbers, entries = _codes_of(values)
+        numbers, entries = different_values(values)
         return GroupValues(ValueRuns(numbers, times, starts), kind, entries=entries)
     numbers, all_kinds = numpy_array(values), numpy_array(all_places)
     kinds = different(all_kinds[lengths > 0]).tolist()

@@ -50,13 +50,12 @@ from tessel.clauses.values import (
     normalised,
 )
 from tessel.errors import InvalidInputError
-from tessel.expression.text_bytes import byte_offsets
+from tessel.expression.text_bytes import WORD_BYTES, byte_offsets, words_at
 
 MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_WORD_BYTES = 8
 _BUCKETS_LIMIT = 1 << 31
 # Words of text that are mixed at a time.
 _BLOCK_WORDS = 1 << 17
@@ -164,7 +163,7 @@ def _hash_bytes(array: pa.Array) -> Hashes:
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
     hashes = lengths.astype(np.uint64)
     if data is not None and data.size and len(array):
-        words = -(-lengths // _WORD_BYTES)
+        words = -(-lengths // WORD_BYTES)
         # Rows are taken in runs of a bounded number of words, so that memory stays flat.
         ends = np.cumsum(words)
         first = 0
@@ -187,30 +186,12 @@ def _word_sums(
     owners = np.repeat(np.arange(len(starts)), words)
     ends = np.cumsum(words)
     within = np.arange(len(owners)) - (ends - words)[owners]
-    at = starts[owners] + within * _WORD_BYTES
-    kept = np.minimum(lengths[owners] - within * _WORD_BYTES, _WORD_BYTES)
-    numbers = _words_at(data, at)
-    numbers &= np.uint64(0xFFFFFFFFFFFFFFFF) >> ((_WORD_BYTES - kept) * 8).astype(np.uint64)
+    at = starts[owners] + within * WORD_BYTES
+    kept = np.minimum(lengths[owners] - within * WORD_BYTES, WORD_BYTES)
+    numbers = words_at(np.frombuffer(data, np.uint8), at)
+    numbers &= np.uint64(0xFFFFFFFFFFFFFFFF) >> ((WORD_BYTES - kept) * 8).astype(np.uint64)
     mixed = _mix(numbers + (within + 1).astype(np.uint64) * _INCREMENT)
     # Differences of a running sum modulo 2**64 are sums modulo 2**64.
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     sums: Hashes = running[ends] - running[ends - words]
     return sums
-
-
-def _words_at(data: pa.Buffer, at: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Read eight bytes, little-endian, at each byte position; bytes past the end are zero."""
-    raw = np.frombuffer(data, np.uint8)
-    readable = len(raw) - _WORD_BYTES + 1
-    tail_start = max(0, readable)
-    tail = np.zeros(2 * _WORD_BYTES, np.uint8)
-    tail[: len(raw) - tail_start] = raw[tail_start:]
-    numbers = np.empty(len(at), np.uint64)
-    late = at >= tail_start
-    if not late.all():
-        everywhere = np.ndarray((readable,), "<u8", buffer=raw, strides=(1,))
-        numbers[~late] = everywhere[at[~late]]
-    if late.any():
-        everywhere = np.ndarray((_WORD_BYTES + 1,), "<u8", buffer=tail, strides=(1,))
-        numbers[late] = everywhere[at[late] - tail_start]
-    return numbers
