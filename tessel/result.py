@@ -69,6 +69,8 @@ class Lineage:
 class Result(InNotebooks):
     """The answer of a query: an Arrow table with its lineage."""
 
+    _made_by = 'store.read("trades") gives one; store.write("trades", table) takes tables'
+
     def __init__(
         self,
         table: pa.Table,

@@ -23,7 +23,7 @@ class ForeignName(NamedTuple):
         Whose it is.
     on
         What it is asked of here: a ``store``, a ``query``, a ``lazy`` table, a ``builder``, an
-        ``expression``, a ``result``, a ``recorder``, a ``live`` store.
+        ``expression``, a ``result``, a ``recorder``, a ``live`` store, or of the ``module``.
     theirs
         The name.
     ours
@@ -49,6 +49,7 @@ _RANGE = "half-open, from 0"
 _IMMUTABLE = "nothing is changed in place: the new query is returned"
 
 _TABLE = f"""
+arcticdb | module | Arctic | open("data") | programs go on by tessel.compat.arcticdb
 arcticdb | store | list_symbols | symbols()
 arcticdb | store | has_symbol | symbols("trades") | a pattern; the list is empty where there is none
 arcticdb | store | list_versions | versions("trades") | of the whole store, from 1 on
@@ -80,6 +81,22 @@ arcticdb | expression | regex_match | matches("1.*") | on text
 arcticdb | query | optimise_for_speed | filter("price > 1") | leave it out: there is nothing to choose
 arcticdb | query | optimise_for_memory | filter("price > 1") | leave it out: there is nothing to choose
 arcticdb | result | data | to_pandas()
+polars | module | LazyFrame | open("data").scan("trades") | of a symbol that was written
+polars | module | scan_csv | open("data").write("trades", "trades.csv") | then scan("trades")
+polars | module | scan_parquet | open("data").write("trades", "trades.parquet") | then scan("trades")
+polars | module | scan_ndjson | open("data").write("trades", "trades.jsonl") | then scan("trades")
+polars | module | scan_ipc | open("data").write("trades", "trades.arrow") | then scan("trades")
+polars | module | from_pandas | open("data").write("trades", {{"price": [1.5]}}) | frames of pandas, Polars and Arrow are written as they are
+polars | module | from_arrow | open("data").write("trades", {{"price": [1.5]}}) | frames of pandas, Polars and Arrow are written as they are
+polars | module | from_dict | open("data").write("trades", {{"price": [1.5]}}) | frames of pandas, Polars and Arrow are written as they are
+polars | module | from_dicts | open("data").write("trades", {{"price": [1.5]}}) | frames of pandas, Polars and Arrow are written as they are
+polars | module | sum | col("price").sum()
+polars | module | mean | col("price").mean()
+polars | module | min | col("price").min()
+polars | module | max | col("price").max()
+polars | module | median | col("price").median()
+polars | module | count | col("price").count()
+polars | module | len | open("data").scan("trades").count()
 polars | query | with_column | with_columns(twice=ts.col("price") * 2)
 polars | query | limit | head(5)
 polars | query | slice | row_range(10, 20) | {_RANGE}: start and end, not length
@@ -122,6 +139,8 @@ polars | result | to_dicts | to_arrow().to_pylist()
 polars | result | to_dict | to_arrow().to_pydict()
 polars | result | to_numpy | to_arrow().column("price").to_numpy()
 polars | result | get_column | to_arrow().column("price")
+duckdb | module | connect | open("data")
+duckdb | module | sql | open("data").scan("trades").filter("price > 1") | DuckDB reads results: to_duckdb()
 duckdb | query | project | select("symbol", "price")
 duckdb | query | aggregate | groupby("symbol").agg(mean=("price", "mean"))
 duckdb | query | order | sort("price")
@@ -150,6 +169,7 @@ duckdb | store | tables | symbols()
 duckdb | expression | isin | is_in([1, 2])
 duckdb | expression | isnotnull | not_missing()
 duckdb | expression | isnull | is_missing()
+spark | module | SparkSession | open("data").read("trades", executor="spark")
 spark | query | where | filter("price > 1")
 spark | query | withColumn | with_columns(twice=ts.col("price") * 2)
 spark | query | withColumns | with_columns(twice=ts.col("price") * 2)
@@ -194,6 +214,8 @@ spark | expression | astype | cast("float64")
 spark | expression | getField | field("a")
 spark | expression | otherwise | fill_missing(0) | of a condition: ts.when(condition).then(1).otherwise(0)
 spark | expression | over | sum() | of a window: rolling, cum_sum, rank with by=
+lance | module | dataset | open("data").scan("trades")
+lance | module | write_dataset | open("data").write("trades", {{"price": [1.5]}})
 lance | store | checkout_version | scan("trades", as_of=2)
 lance | store | checkout_latest | scan("trades") | each call sees the newest version
 lance | store | latest_version | version
@@ -217,6 +239,7 @@ lance | store | validate | check()
 lance | store | create_scalar_index | physical("trades") | there is none to make: statistics of segments and pages prune
 lance | store | create_index | physical("trades") | there is none to make: statistics of segments and pages prune
 lance | store | update_metadata | set_metadata("trades", {{"source": "feed"}})
+icechunk | module | Repository | open("data")
 icechunk | store | writable_session | transaction("both") | writes in one with block are one commit
 icechunk | store | commit | transaction("both") | the end of its with block commits
 icechunk | store | rebase | transaction("both") | changes of other rows land beside others by themselves
@@ -256,6 +279,15 @@ rerun | live | timeline_names | timelines()
 rerun | live | chunks | batches()
 rerun | live | serve_grpc | serve()
 rerun | live | write_rrd | dump("run.events")
+pandas | module | read_csv | open("data").write("trades", "trades.csv") | files are written as they are; tessel import has options
+pandas | module | read_table | open("data").write("trades", "trades.tsv") | files are written as they are; tessel import has options
+pandas | module | read_parquet | open("data").write("trades", "trades.parquet") | files are written as they are; tessel import has options
+pandas | module | read_feather | open("data").write("trades", "trades.feather") | files are written as they are; tessel import has options
+pandas | module | DataFrame | open("data").write("trades", {{"price": [1.5]}}) | frames of pandas, Polars and Arrow are written as they are
+pandas | module | Series | col("price")
+pandas | module | concat | open("data").scan("trades").concat("trades")
+pandas | module | merge | open("data").scan("trades").join("trades", on="symbol")
+pandas | module | to_datetime | col("symbol").cast("timestamp[us]")
 pandas | query | query | filter("price > 1")
 pandas | query | assign | with_columns(twice=ts.col("price") * 2)
 pandas | query | sort_values | sort("price")
@@ -304,6 +336,14 @@ pandas | result | head | to_arrow().slice(0, 5) | or head(5) before collect()
 pandas | result | columns | column_names
 pandas | result | values | to_pandas().to_numpy()
 pandas | result | iloc | to_arrow().slice(0, 2)
+others | module | read | open("data").read("trades")
+others | module | write | open("data").write("trades", {{"price": [1.5]}})
+others | module | scan | open("data").scan("trades")
+others | module | load | open("data").read("trades")
+others | module | create | open("data")
+others | module | column | col("price")
+others | module | c | col("price")
+others | module | Query | QueryBuilder()
 others | lazy | to_pandas | collect().to_pandas()
 others | lazy | to_arrow | collect().to_arrow()
 others | lazy | to_polars | collect().to_polars()
@@ -340,6 +380,7 @@ _WORDS = {
     "result": "a result",
     "recorder": "a recorder",
     "live": "a live store",
+    "module": "tessel",
 }
 
 
@@ -373,7 +414,8 @@ def missing_attribute(owner: Any, name: str, *kinds: str) -> Any:
         return object.__getattribute__(owner, name)  # a property of ours has raised: again
     found = foreign_name(name, kinds)
     if found is not None:
-        raise UnknownVerbError.foreign(name, found.our_name, found.ours, found.remark)
+        example = f"{'ts' if kinds[0] == 'module' else ''}.{found.ours}"
+        raise UnknownVerbError.foreign(name, found.our_name, example, found.remark)
     if kinds[0] == "result" and name in owner.column_names:
         raise UnknownVerbError(f"a column of a result is no attribute: {name}", hint=f"[{name!r}]")
     existing = [each for each in dir(owner) if not each.startswith("_")]

@@ -105,6 +105,8 @@ class InvalidInputError(TesselError, ValueError, kind="invalid-input"):
         if name in ("Expr", "Column", "Deferred", "Expression") and system in _SYSTEMS:
             name = f"{_SYSTEMS[system]} expression"
             hint = 'write it as ts.col("price") > 1, or as text: "price > 1"'
+        elif hasattr(value, "_goes_on"):
+            name, hint = "choice without its end", value._goes_on
         elif callable(value) and not isinstance(value, type):
             hint = (
                 'rows are not given to functions: write ts.col("price") > 1, or "price > 1"; a '

@@ -186,7 +186,7 @@ class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
         """Make the error for a name that another system has for something of ours."""
         return cls(
             f"{name!r} is {ours!r} here",
-            hint=f".{example}" + (f"   {remark}" if remark else ""),
+            hint=example + (f"   {remark}" if remark else ""),
             name=name,
             nearest=ours,
         )

@@ -6,6 +6,8 @@ import csv
 import datetime as dt
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -406,3 +408,32 @@ def test_an_option_switches_the_bar(
     monkeypatch.setattr(progress, "_display", lambda: seen.append(progress.current().progress))
     _run([flag, "query", "trades", "size > 100", "-s", folder])
     assert set(seen) == {flag == "--progress"}
+
+
+@pytest.mark.parametrize("output", ["table", "csv", "arrow", "help"])
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, output: str) -> None:
+    ts.open(str(tmp_path / "s")).write("x", {"n": list(range(300_000))})
+    command = ["show", "x", "-s", str(tmp_path / "s"), "-o", output]
+    if output == "help":
+        command = ["--help"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tessel", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    assert running.stderr is not None
+    if output != "help":  # help is short: it is written to nobody
+        assert running.stdout.read(1)
+    running.stdout.close()
+    told = running.stderr.read()
+    running.stderr.close()
+    assert (running.wait(), told) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_output_that_cannot_be_written_is_one_error(folder: Path) -> None:
+    command = [sys.executable, "-m", "tessel", "show", "trades", "-s", str(folder), "-o", "csv"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -14,16 +14,43 @@ from tessel.clauses.verbs.arguments import (
     QueryType,
     as_keys,
 )
-from tessel.errors import PlanError
+from tessel.errors import PlanError, UnknownArgumentError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.named import ComputedColumn
+from tessel.expression.node import Expression
 from tessel.expression.scalars import elapsed_text
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.aggregate_forms import AggregateForm, AllForms
     from tessel.clauses.resample import Empty
-    from tessel.expression.node import Expression
+
+
+_NAMED_ELSEWHERE = {
+    **dict.fromkeys(("by", "key", "keys", "on", "columns"), "groupby({value!r})"),
+    "level": 'groupby("time"), the name of the index',
+    "as_index": "leave it out: keys are columns; resample gives an index",
+    "dropna": "drop_missing={value!r}",
+    "maintain_order": "leave it out: groups come by key; sort=False: by first appearance",
+    **dict.fromkeys(("observed", "group_keys", "axis", "squeeze"), "leave it out"),
+}
+"""What arguments of other systems are here: as names of keys, they would be taken silently."""
+
+
+def _refuse_foreign_arguments(named: Mapping[str, Any]) -> None:
+    """Raise for a named key that names a column, or nothing, as an argument elsewhere does."""
+    for name, value in named.items():
+        is_key = isinstance(value, Expression | ComputedColumn | str)
+        is_plain = isinstance(value, str) and value.isidentifier() and value != name
+        if is_key and not (is_plain and name in _NAMED_ELSEWHERE):
+            continue
+        ours = _NAMED_ELSEWHERE.get(name, "sort=, drop_missing=").format(value=value)
+        raise UnknownArgumentError(
+            f"groupby has no argument {name!r}",
+            hint=f"{ours}; a key of that name is computed by groupby({{{name!r}: ...}})",
+            function="groupby",
+            argument=name,
+        )
 
 
 @checks_arguments
@@ -51,6 +78,7 @@ class GroupingVerbs(Query):
         >>> list(trades.groupby("symbol").agg(total=("qty", "sum")).collect())
         [{'symbol': 'AAPL', 'total': 4}, {'symbol': 'MSFT', 'total': 6}]
         """
+        _refuse_foreign_arguments(named)
         found = as_keys(keys, named)
         if not found:
             raise PlanError("groupby needs a key", hint="for one group of everything use agg alone")
