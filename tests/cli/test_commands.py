@@ -410,6 +410,27 @@ def test_an_option_switches_the_bar(
     assert set(seen) == {flag == "--progress"}
 
 
+def test_what_an_import_guessed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip;price\n01234;1,5\n")
+    command = ["import", tmp_path / "a.csv", "-s", tmp_path / "s", "--symbol", "x", "-o", "json"]
+    told = json.loads(_run(command).stdout)["guessed"]
+    assert told.split("; ") == [
+        "the delimiter is ';', by the header (--delimiter)",
+        "column 'zip' is text: numbers lose digits of 01234 (--type zip=int64)",
+        "column 'price' is text such as 1,5 (--decimal ,)",
+    ]
+    more = ["--decimal", ",", "--delimiter", ";", "--type", "zip=int64"]
+    assert "guessed" not in json.loads(_run([*command, *more]).stdout)
+    store = ts.open(str(tmp_path / "s"))
+    assert list(store.read("x")) == [{"zip": 1234, "price": 1.5}]
+    (tmp_path / "b.csv").write_text("1\tx\n")
+    plain = ["import", tmp_path / "b.csv", "-s", tmp_path / "s", "--symbol", "y"]
+    _run([*plain, "--delimiter", "tab", "--no-header"])
+    assert list(store.read("y")) == [{"f0": 1, "f1": "x"}]
+    _run([*plain, "--delimiter", "tab", "--columns", "n,t"])
+    assert list(store.read("y")) == [{"n": 1, "t": "x"}]
+
+
 @pytest.mark.parametrize("output", ["table", "csv", "arrow", "help"])
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, output: str) -> None:
     ts.open(str(tmp_path / "s")).write("x", {"n": list(range(300_000))})
