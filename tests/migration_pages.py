@@ -114,6 +114,7 @@ _OWNERS = {
     "lazy": "lazy.",
     "expression": 'ts.col("price").',
     "result": "result.",
+    "schema": 'store.schema("trades").',
     "recorder": "recorder.",
     "live": "live.",
 }
@@ -124,6 +125,7 @@ _HEADINGS = {
     "lazy": "Running a query",
     "expression": "Expressions",
     "result": "Results",
+    "schema": "Schemas",
     "recorder": "Recording",
     "live": "Live stores",
 }
@@ -148,7 +150,7 @@ def page(system: str) -> str:
             lines += ["", f"## {heading}", "", f"| {title} | here | |", "|---|---|---|"]
             theirs = "" if on != "module" else "…"
             lines += [
-                f"| `{theirs}.{row.theirs}` | `{_OWNERS[on]}{row.ours}` | {row.remark} |"
+                f"| `{theirs}.{row.theirs}` | `{row.written(_OWNERS[on][:-1])}` | {row.remark} |"
                 for row in rows
             ]
     return "\n".join(lines) + "\n"

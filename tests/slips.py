@@ -185,6 +185,23 @@ ts.col("price") + pl.col("qty")
 trades.collect()["pric"]
 trades.collect().filter("price > 1")
 trades.collect().columns
+trades.collect().group_by("symbol")
+trades.collect().sort_values("price")
+trades.collect()[0]
+trades.groupby("symbol").agg(["mean"])
+ts.col("price").cumsum()
+ts.col("price").rank().over("symbol")
+store.copy("trades", "copy")
+store.write("trades", table, mode="append")
+store.read("trades", filters=[("price", ">", 1)])
+store.read("trades", as_of=-1)
+store.read(["trades", "quotes"])
+store.schema("trades")["price"]
+store.schema("trades").columns
+store.delete("trades", where="price > 1")
+trades.select(p="price")
+trades.rename(price="p")
+trades.resample("1h", on="time")
 trades.collect().price
 trades.collect().to_csv("out.csv")
 """

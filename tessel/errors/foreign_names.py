@@ -23,11 +23,12 @@ class ForeignName(NamedTuple):
         Whose it is.
     on
         What it is asked of here: a ``store``, a ``query``, a ``lazy`` table, a ``builder``, an
-        ``expression``, a ``result``, a ``recorder``, a ``live`` store, or of the ``module``.
+        ``expression``, a ``result``, a ``recorder``, a ``live`` store, a ``schema``, or of
+        the ``module``.
     theirs
         The name.
     ours
-        What is written here instead, behind the dot.
+        What is written here instead, behind the dot; ``lazy.`` where it is a verb of queries.
     remark
         What else is to know.
     """
@@ -41,7 +42,11 @@ class ForeignName(NamedTuple):
     @property
     def our_name(self) -> str:
         """The name here, without arguments."""
-        return self.ours.partition("(")[0]
+        return self.ours.removeprefix("lazy.").partition("(")[0]
+
+    def written(self, owner: str = "") -> str:
+        """Return what is written here, of an owner; a verb is one of a query, whoever was asked."""
+        return self.ours if self.ours.startswith("lazy.") else f"{owner}.{self.ours}"
 
 
 _NO_NAMESPACE = "methods of expressions stand in no namespace"
@@ -81,6 +86,7 @@ arcticdb | expression | regex_match | matches("1.*") | on text
 arcticdb | query | optimise_for_speed | filter("price > 1") | leave it out: there is nothing to choose
 arcticdb | query | optimise_for_memory | filter("price > 1") | leave it out: there is nothing to choose
 arcticdb | result | data | to_pandas()
+polars | schema | field | arrow.field("price")
 polars | module | LazyFrame | open("data").scan("trades") | of a symbol that was written
 polars | module | scan_csv | open("data").write("trades", "trades.csv") | then scan("trades")
 polars | module | scan_parquet | open("data").write("trades", "trades.parquet") | then scan("trades")
@@ -139,6 +145,7 @@ polars | result | to_dicts | to_arrow().to_pylist()
 polars | result | to_dict | to_arrow().to_pydict()
 polars | result | to_numpy | to_arrow().column("price").to_numpy()
 polars | result | get_column | to_arrow().column("price")
+duckdb | result | aggregate | to_duckdb().aggregate("max(price)")
 duckdb | module | connect | open("data")
 duckdb | module | sql | open("data").scan("trades").filter("price > 1") | DuckDB reads results: to_duckdb()
 duckdb | query | project | select("symbol", "price")
@@ -213,7 +220,7 @@ spark | expression | substr | slice(0, 2) | {_RANGE}
 spark | expression | astype | cast("float64")
 spark | expression | getField | field("a")
 spark | expression | otherwise | fill_missing(0) | of a condition: ts.when(condition).then(1).otherwise(0)
-spark | expression | over | sum() | of a window: rolling, cum_sum, rank with by=
+spark | expression | over | lazy.cum_sum("price", by="symbol") | and rolling, rank, shift, each by=
 lance | module | dataset | open("data").scan("trades")
 lance | module | write_dataset | open("data").write("trades", {{"price": [1.5]}})
 lance | store | checkout_version | scan("trades", as_of=2)
@@ -239,6 +246,8 @@ lance | store | validate | check()
 lance | store | create_scalar_index | physical("trades") | there is none to make: statistics of segments and pages prune
 lance | store | create_index | physical("trades") | there is none to make: statistics of segments and pages prune
 lance | store | update_metadata | set_metadata("trades", {{"source": "feed"}})
+icechunk | store | tag | create_tag("eod")
+icechunk | store | checkout | at(2)
 icechunk | module | Repository | open("data")
 icechunk | store | writable_session | transaction("both") | writes in one with block are one commit
 icechunk | store | commit | transaction("both") | the end of its with block commits
@@ -279,6 +288,25 @@ rerun | live | timeline_names | timelines()
 rerun | live | chunks | batches()
 rerun | live | serve_grpc | serve()
 rerun | live | write_rrd | dump("run.events")
+pandas | expression | shift | lazy.shift("price")
+pandas | expression | diff | lazy.diff("price")
+pandas | expression | pct_change | lazy.pct_change("price")
+pandas | expression | rank | lazy.rank("price")
+pandas | expression | rolling | lazy.rolling(3).agg(mean=("price", "mean"))
+pandas | expression | ewm | lazy.ewm(span=3).agg(mean=("price", "mean"))
+pandas | expression | cumsum | lazy.cum_sum("price")
+pandas | expression | str | contains("a") | methods of expressions stand in no namespace
+pandas | expression | dt | year() | methods of expressions stand in no namespace
+pandas | expression | strftime | cast("text") | numbers of a time: year(), month(), day()
+pandas | query | eval | with_columns(twice="price * 2")
+pandas | store | drop | delete("trades")
+pandas | store | get | read("trades")
+pandas | store | put | write("trades", {{"price": [1.5]}})
+pandas | store | keys | symbols()
+pandas | store | items | symbols() | for name in store: store[name]
+pandas | store | info | symbols() | schema("trades"), physical("trades") tell more of one
+pandas | schema | columns | names
+pandas | schema | dtypes | arrow.types
 pandas | module | read_csv | open("data").write("trades", "trades.csv") | files are written as they are; tessel import has options
 pandas | module | read_table | open("data").write("trades", "trades.tsv") | files are written as they are; tessel import has options
 pandas | module | read_parquet | open("data").write("trades", "trades.parquet") | files are written as they are; tessel import has options
@@ -332,10 +360,16 @@ pandas | lazy | to_csv | collect().to_pandas() | which writes CSV
 pandas | lazy | to_parquet | collect().write_parquet("out.parquet")
 pandas | result | to_csv | to_pandas() | which writes CSV
 pandas | result | to_parquet | write_parquet("out.parquet")
-pandas | result | head | to_arrow().slice(0, 5) | or head(5) before collect()
 pandas | result | columns | column_names
 pandas | result | values | to_pandas().to_numpy()
 pandas | result | iloc | to_arrow().slice(0, 2)
+others | store | remove | delete("names")
+others | store | exists | symbols("trades") | or "trades" in store
+others | store | ls | symbols()
+others | store | list | symbols()
+others | store | describe | scan("trades").describe()
+others | store | copy | write("copy", store.scan("trades"))
+others | store | rename | rename_symbol("trades", "ticks")
 others | module | read | open("data").read("trades")
 others | module | write | open("data").write("trades", {{"price": [1.5]}})
 others | module | scan | open("data").scan("trades")
@@ -381,7 +415,58 @@ _WORDS = {
     "recorder": "a recorder",
     "live": "a live store",
     "module": "tessel",
+    "schema": "a schema",
 }
+_ARGUMENTS = """
+write | mode | write() replaces all rows, append() adds some
+write | overwrite | write() replaces all rows; earlier versions keep theirs
+write | partition_by | there are no partitions: each segment has statistics, which prune
+write | prune_previous_versions | expire() and gc() free earlier versions
+write | index_column | index="time"
+append | index | the index is that of the symbol
+read | filter | query=ts.QueryBuilder().filter("price > 1")
+read | filters | query=ts.QueryBuilder().filter("price > 1")
+read | where | query=ts.QueryBuilder().filter("price > 1")
+read | limit | query=ts.QueryBuilder().head(5)
+read | version | as_of=1
+read | query_builder | query=q
+collect | streaming | iter_batches() gives some rows after some
+collect | n | limit=5
+collect | engine | executor="spark"
+read | engine | executor="spark"
+upsert | on | keys=["id"]
+delete | date_range | delete_rows("trades", date_range=...)
+delete | where | delete_rows("trades", where="price > 1")
+resample | on | the buckets are of the time index: write(..., index="time")
+resample | how | resample("1h").agg(mean=("price", "mean"))
+rolling | on | the window is over the time index: write(..., index="time")
+sort | ascending | descending=True; by default, rows ascend
+sort | key | sort(ts.col("symbol").lower())
+distinct | subset | distinct("symbol")
+join | lsuffix | suffix="_right"
+open_store | mode | read_only=True
+filter | * | filter("{name} == ...")
+select | * | with_columns({name}=...) computes; rename({{"price": "{name}"}}) renames
+rename | * | rename({{"{name}": "new"}})
+groupby | by | groupby("symbol")
+groupby | key | groupby("symbol")
+groupby | keys | groupby("symbol", "day")
+groupby | on | groupby("symbol")
+groupby | columns | groupby("symbol", "day")
+groupby | level | groupby("time"), the name of the index
+groupby | as_index | leave it out: keys are columns; resample gives an index
+groupby | dropna | drop_missing=False
+groupby | maintain_order | leave it out: groups come by key; sort=False: by first appearance
+groupby | observed | leave it out
+groupby | group_keys | leave it out
+"""
+
+
+@functools.cache
+def foreign_arguments() -> dict[tuple[str, str], str]:
+    """Return what arguments of other systems are here, by function and name; ``*`` is any."""
+    rows = (line.split(" | ") for line in _ARGUMENTS.strip().splitlines())
+    return {(function, name): ours for function, name, ours in rows}
 
 
 @functools.cache
@@ -414,9 +499,14 @@ def missing_attribute(owner: Any, name: str, *kinds: str) -> Any:
         return object.__getattribute__(owner, name)  # a property of ours has raised: again
     found = foreign_name(name, kinds)
     if found is not None:
-        example = f"{'ts' if kinds[0] == 'module' else ''}.{found.ours}"
+        example = found.written("ts" if kinds[0] == "module" else "")
         raise UnknownVerbError.foreign(name, found.our_name, example, found.remark)
+    if kinds[0] == "result" and (of_query := foreign_name(name, ("query",))) is not None:
+        raise UnknownVerbError.before_collect(name, of_query.ours)
     if kinds[0] == "result" and name in owner.column_names:
         raise UnknownVerbError(f"a column of a result is no attribute: {name}", hint=f"[{name!r}]")
     existing = [each for each in dir(owner) if not each.startswith("_")]
-    raise UnknownVerbError.for_name(name, existing, _WORDS.get(kinds[0], "an expression"))
+    error = UnknownVerbError.for_name(name, existing, _WORDS.get(kinds[0], "an expression"))
+    if "query" in kinds and not (error.hint or "").startswith("did"):
+        error.hint = f"of a column: ts.col({name!r})   {error.hint}"
+    raise error

@@ -165,12 +165,14 @@ class UnknownArgumentError(InvalidInputError, TypeError, kind="argument-unknown"
     @classmethod
     def for_name(cls, function: str, name: str, existing: Sequence[str]) -> Self:
         """Make the error for an argument that was given by name."""
-        return cls(
-            f"{function} has no argument {name!r}",
-            function=function,
-            argument=name,
-            **suggestion(name, existing, "arguments"),
-        )
+        from tessel.errors.foreign_names import foreign_arguments
+
+        ours = foreign_arguments()
+        found = ours.get((function, name)) or ours.get((function, "*"), "")
+        told = suggestion(name, existing, "arguments")
+        if found:
+            told["hint"] = f"{found.format(name=name)}   arguments: {', '.join(existing)}"
+        return cls(f"{function} has no argument {name!r}", function=function, argument=name, **told)
 
 
 class ArgumentCountError(InvalidInputError, TypeError, kind="argument-count"):

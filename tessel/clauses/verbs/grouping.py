@@ -26,31 +26,16 @@ if TYPE_CHECKING:
     from tessel.clauses.resample import Empty
 
 
-_NAMED_ELSEWHERE = {
-    **dict.fromkeys(("by", "key", "keys", "on", "columns"), "groupby({value!r})"),
-    "level": 'groupby("time"), the name of the index',
-    "as_index": "leave it out: keys are columns; resample gives an index",
-    "dropna": "drop_missing={value!r}",
-    "maintain_order": "leave it out: groups come by key; sort=False: by first appearance",
-    **dict.fromkeys(("observed", "group_keys", "axis", "squeeze"), "leave it out"),
-}
-"""What arguments of other systems are here: as names of keys, they would be taken silently."""
-
-
 def _refuse_foreign_arguments(named: Mapping[str, Any]) -> None:
     """Raise for a named key that names a column, or nothing, as an argument elsewhere does."""
     for name, value in named.items():
         is_key = isinstance(value, Expression | ComputedColumn | str)
         is_plain = isinstance(value, str) and value.isidentifier() and value != name
-        if is_key and not (is_plain and name in _NAMED_ELSEWHERE):
-            continue
-        ours = _NAMED_ELSEWHERE.get(name, "sort=, drop_missing=").format(value=value)
-        raise UnknownArgumentError(
-            f"groupby has no argument {name!r}",
-            hint=f"{ours}; a key of that name is computed by groupby({{{name!r}: ...}})",
-            function="groupby",
-            argument=name,
-        )
+        if is_plain or not is_key:
+            from tessel.errors.foreign_names import foreign_arguments
+
+            if not is_key or ("groupby", name) in foreign_arguments():
+                raise UnknownArgumentError.for_name("groupby", name, ["sort", "drop_missing"])
 
 
 @checks_arguments
