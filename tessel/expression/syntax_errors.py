@@ -40,7 +40,6 @@ _SLIPS = tuple(
         (r"<>|(?<=<)>", "write != for <>"),
         (r"=", "write == to compare"),
         (r"!", "write 'not' for !"),
-        (r"(?<=\bin )\S", "values stand in parentheses: in ('a', 'b')"),
         (
             r"\.\s*(?P<name>\w+)\s*\(",
             "functions stand before their arguments: {name}({before}, …); methods are of Python: "
@@ -55,9 +54,9 @@ _SLIPS = tuple(
         (r"::?\s*(?P<name>\w*)", "write cast({before}, 'int64') for another type"),
         (r"as\b", "a type is text, behind a comma: cast(price, 'int64')"),
         (r"\*\s*\)", 'rows are counted by agg(n="count")'),
-        (r"[@$?]", 'values of Python are compared in Python: ts.col("price") > value'),
+        (r"[@$]", 'values of Python are compared in Python: ts.col("price") > value'),
         (r"[;#]", "the text is one expression, without ; and comments"),
-        (r"(if|\?)\b", "write case when price > 1 then 2 else 3 end"),
+        (r"if\b|\?", "write case when price > 1 then 2 else 3 end"),
         (r"ilike\b", "write lower(symbol) like 'a%'"),
         (
             r"(?P<name>contains|starts_?with|ends_?with)\b",
@@ -154,6 +153,8 @@ def _slip(text: str, place: int, length: int) -> str | None:
         if word.lower() in ("none", "nan", "na", "nil"):
             return "write 'is missing'"
         return "write == to compare; 'is' asks for missing values alone"
+    if re.search(r"\bin\s*$", text[:place], re.IGNORECASE):
+        return "values stand in parentheses: in ('a', 'b')"
     before = re.search(r"\w+$", text[:place])
     for pattern, hint in _SLIPS:
         if found := pattern.match(text, place):

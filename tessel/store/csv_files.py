@@ -86,7 +86,9 @@ class CsvFile(File):
             self._delimiter = options.delimiter or (told[1] if told else self._guessed(first))
             for what, sign in (("delimiter", self._delimiter), ("decimal", options.decimal)):
                 if len(sign) != 1:
-                    raise InvalidInputError(f"{what} is one character, not {sign!r}", hint="';'")
+                    raise InvalidInputError(
+                        f"{what} is one character, not {sign!r}", hint="such as ';'"
+                    )
             if self._delimiter == options.decimal:
                 raise InvalidInputError(
                     f"{str(self.path)!r}: {options.decimal!r} cannot lie both between values and "
@@ -94,7 +96,10 @@ class CsvFile(File):
                     hint="say what lies between values: delimiter=';'",
                 )
             rows = lines_of_text.reader(itertools.chain([first], text), delimiter=self._delimiter)
-            row = next(rows, [])
+            try:
+                row = next(rows, [])
+            except lines_of_text.Error as error:  # such as a quote that is not closed
+                raise unreadable(self.path, error) from error
         if not row:
             raise unreadable(self.path, "Empty CSV file")
         self._names = [name.strip().lstrip("\ufeff") for name in row]
@@ -266,13 +271,14 @@ class CsvFile(File):
     def _refuse_bytes(self, schema: pa.Schema) -> None:
         for field in schema:
             if pat.is_binary(field.type) and field.name not in self.options.types:
-                raise self._other_encoding(f"column {field.name!r}")
+                raise self._other_encoding(f"column {field.name!r}", field.name)
 
-    def _other_encoding(self, what: str) -> InvalidInputError:
+    def _other_encoding(self, what: str, column: str | None = None) -> InvalidInputError:
         return InvalidInputError(
             f"{what} of {str(self.path)!r} is no text in {self.options.encoding}",
             hint="name its encoding: tessel import --encoding cp1252; pandas and Polars take one",
             path=str(self.path),
+            column=column,
         )
 
     def _refusal(self, error: pa.ArrowInvalid, names: list[str]) -> Exception:
@@ -283,7 +289,7 @@ class CsvFile(File):
         number, kind, what = found.groups()
         name = names[int(number)] if int(number) < len(names) else f"number {number}"
         if "UTF8" in what:
-            return self._other_encoding(f"column {name!r}")
+            return self._other_encoding(f"column {name!r}", name)
         if name not in self.options.types and name not in self.options.epochs:
             return UnfitError(self)
         value = self._invalid.search(what)

@@ -372,6 +372,13 @@ def test_a_sheet_is_refused_with_the_way_out(tmp_path: Path) -> None:
         read_files([path])
 
 
+def test_a_quote_in_the_header_that_is_not_closed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"a,b\n' + "1,2\n" * 100_000)
+    with pytest.raises(InvalidInputError, match=r"cannot read .*a\.csv"):
+        read_files([path])
+
+
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.csv"])
 def test_an_empty_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
