@@ -175,7 +175,7 @@ def test_libraries_of_a_place(tmp_path: Path, place: str) -> None:
     assert len(arctic.get_library("desk/a", create_if_missing=True).read("x").data) == 2
     with pytest.raises(exceptions.LibraryNotFound):
         arctic["c"]
-    with pytest.raises(ts.TesselError, match="'b'"):
+    with pytest.raises(ValueError, match="library 'b' exists already"):
         arctic.create_library("b")
     with pytest.raises(ts.TesselError, match="no name of a library"):
         arctic.create_library("../c")
@@ -188,3 +188,13 @@ def test_libraries_in_a_cloud_are_neither_listed_nor_deleted() -> None:
     arctic = adb.Arctic("s3://bucket/place")
     with pytest.raises(ts.TesselError, match="are not listed"):
         arctic.list_libraries()
+
+
+@pytest.mark.parametrize("index", [pd.RangeIndex(10), pd.RangeIndex(5, 25, 2)])
+@pytest.mark.parametrize("n", [3, -3])
+def test_an_index_alone_tells_the_places_of_its_rows(
+    library: adb.Library, index: pd.RangeIndex, n: int
+) -> None:
+    library.write("x", pd.DataFrame({"a": range(10)}, index))
+    assert library.tail("x", n, columns=[]).data.index.equals(index[-n:])
+    assert library.head("x", n, columns=[]).data.index.equals(index[:n])
