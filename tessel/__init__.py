@@ -98,6 +98,7 @@ __getattr__ = names_from(
         "store.objects.cloud_place": "CloudOptions",
         "store.objects.credentials": "AzureCredentials GoogleCredentials S3Credentials",
     },
+    asked_by_users=True,
     open="open_store",
 )
 

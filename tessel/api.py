@@ -399,6 +399,7 @@ class LazyTable(Verbs):
     """A query on one symbol of one store, not run yet. Immutable: every verb returns a new one."""
 
     _kind = "lazy"
+    _made_by = 'store.scan("trades") makes one'
 
     store: Store
     symbol: str

@@ -20,6 +20,7 @@ import abc
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import inspect
 import operator
 import reprlib
@@ -31,7 +32,9 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass", "names_from"]
 
 
-def names_from(package: str, homes: Mapping[str, str], **renamed: str) -> Callable[[str], Any]:
+def names_from(
+    package: str, homes: Mapping[str, str], *, asked_by_users: bool = False, **renamed: str
+) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
 
     Parameters
@@ -40,6 +43,8 @@ def names_from(package: str, homes: Mapping[str, str], **renamed: str) -> Callab
         Its name.
     homes
         Modules, relative to the package, and the names that lie in each, separated by spaces.
+    asked_by_users
+        Whether the error for a name that is not there says which one is.
     renamed
         Names of the package for names of those.
     """
@@ -48,6 +53,10 @@ def names_from(package: str, homes: Mapping[str, str], **renamed: str) -> Callab
     def imported(name: str) -> Any:
         there = renamed.get(name, name)
         if there not in places:
+            is_private = name.startswith("_") or importlib.util.find_spec(f"{package}.{name}")
+            if asked_by_users and not is_private:  # nor a module, which an import asks for first
+                names = importlib.import_module(f"{package}.errors.foreign_names")
+                return names.missing_attribute(sys.modules[package], name, "module")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f"{package}.{places[there]}"), there)
         setattr(sys.modules[package], name, value)  # from now on Python finds it by itself

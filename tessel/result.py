@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tessel.cached import cached
 from tessel.display.shown import InNotebooks
-from tessel.errors import InvalidInputError, MissingDependencyError
+from tessel.errors import InvalidInputError, MissingDependencyError, UnknownVerbError
 from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -70,6 +70,8 @@ class Lineage:
 class Result(InNotebooks):
     """The answer of a query: an Arrow table with its lineage."""
 
+    _made_by = 'store.read("trades") gives one; store.write("trades", table) takes tables'
+
     def __init__(
         self,
         table: pa.Table,
@@ -97,6 +99,11 @@ class Result(InNotebooks):
 
     def __getitem__(self, column: str) -> pa.ChunkedArray:
         """Return the values of a column."""
+        if not isinstance(column, str):
+            raise InvalidInputError(
+                f"a result gives columns by name, not {column!r:.80}",
+                hint="rows: to_arrow().slice(0, 5); several columns: to_arrow().select([...])",
+            )
         self.schema.require([column])
         return self._table.column(column)
 
@@ -111,7 +118,13 @@ class Result(InNotebooks):
         return preview(self._table, index=self.index)
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
-        __getattr__ = names_ours("result")
+
+        def __getattr__(self, name: str) -> Any:
+            from tessel.clauses.builder import QueryBuilder
+
+            if not name.startswith("_") and name in dir(QueryBuilder):
+                raise UnknownVerbError.before_collect(name, f"{name}(...)")
+            return names_ours("result")(self, name)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

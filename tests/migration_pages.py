@@ -108,20 +108,24 @@ PAGES: dict[str, tuple[str, ...]] = {
 """What is different on purpose, by system."""
 
 _OWNERS = {
+    "module": "ts.",
     "store": "store.",
     "query": "lazy.",
     "lazy": "lazy.",
     "expression": 'ts.col("price").',
     "result": "result.",
+    "schema": 'store.schema("trades").',
     "recorder": "recorder.",
     "live": "live.",
 }
 _HEADINGS = {
+    "module": "The package",
     "store": "The store",
     "query": "Queries",
     "lazy": "Running a query",
     "expression": "Expressions",
     "result": "Results",
+    "schema": "Schemas",
     "recorder": "Recording",
     "live": "Live stores",
 }
@@ -144,8 +148,10 @@ def page(system: str) -> str:
         rows = [row for row in FOREIGN_NAMES if row.system == system and row.on == on]
         if rows:
             lines += ["", f"## {heading}", "", f"| {title} | here | |", "|---|---|---|"]
+            theirs = "" if on != "module" else "…"
             lines += [
-                f"| `.{row.theirs}` | `{_OWNERS[on]}{row.ours}` | {row.remark} |" for row in rows
+                f"| `{theirs}.{row.theirs}` | `{row.written(_OWNERS[on][:-1])}` | {row.remark} |"
+                for row in rows
             ]
     return "\n".join(lines) + "\n"
 

@@ -95,6 +95,11 @@ def read_outputs(
             )
         by_column = None
     elif not isinstance(by_column, Mapping | None):
+        if isinstance(by_column, str):
+            raise AggregateError(
+                f"agg takes one aggregate of all columns, and {by_column!r} stands in a list",
+                hint='agg("mean"); of a column several: agg({"price": ["min", "max"]})',
+            )
         raise InvalidInputError.no_value(by_column)
     for name, value in (by_column or {}).items():
         if isinstance(value, list):

@@ -26,8 +26,8 @@ class _TellingErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except TesselError as error:
-            if ctx.params.get("debug"):
+        except (TesselError, OSError) as error:  # such as a full disk under our output
+            if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
                 raise
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
             typer.secho(_with_options(str(error), command), err=True, fg=typer.colors.RED)
@@ -105,8 +105,11 @@ def run() -> None:
     """Run the command of this process and exit with its code."""
     try:
         app()
-    except BrokenPipeError:
-        # The reader of our output is gone (``tessel show x | head -3``), which is no error of ours;
-        # without this, the interpreter complains once more when it flushes at exit.
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error.__context__ or error, BrokenPipeError):
+            raise
+        # The reader of our output is gone (``tessel show x | head -3``), of which click makes exit
+        # code 1, and which is no error of ours; without this, the interpreter complains once more
+        # when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

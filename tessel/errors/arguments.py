@@ -138,6 +138,12 @@ def _explain(
         given = signature.bind(*positional, **named).arguments
     except TypeError as unfit:
         known = [each for each in signature.parameters.values() if each.name != "self"]
+        made_by = getattr(positional[0], "_made_by", "") if function.__name__ == "__init__" else ""
+        if made_by:
+            cls = type(positional[0]).__name__
+            raise ArgumentCountError(
+                f"a {cls} is not made by its class", hint=made_by, function=cls
+            ) from error
         if all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in known):
             names = [each.name for each in known]
             for unknown in (each for each in named if each not in names):

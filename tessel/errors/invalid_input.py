@@ -105,6 +105,8 @@ class InvalidInputError(TesselError, ValueError, kind="invalid-input"):
         if name in ("Expr", "Column", "Deferred", "Expression") and system in _SYSTEMS:
             name = f"{_SYSTEMS[system]} expression"
             hint = 'write it as ts.col("price") > 1, or as text: "price > 1"'
+        elif hasattr(value, "_goes_on"):
+            name, hint = "choice without its end", value._goes_on
         elif callable(value) and not isinstance(value, type):
             hint = (
                 'rows are not given to functions: write ts.col("price") > 1, or "price > 1"; a '
@@ -163,12 +165,14 @@ class UnknownArgumentError(InvalidInputError, TypeError, kind="argument-unknown"
     @classmethod
     def for_name(cls, function: str, name: str, existing: Sequence[str]) -> Self:
         """Make the error for an argument that was given by name."""
-        return cls(
-            f"{function} has no argument {name!r}",
-            function=function,
-            argument=name,
-            **suggestion(name, existing, "arguments"),
-        )
+        from tessel.errors.foreign_names import foreign_arguments
+
+        ours = foreign_arguments()
+        found = ours.get((function, name)) or ours.get((function, "*"), "")
+        told = suggestion(name, existing, "arguments")
+        if found:
+            told["hint"] = f"{found.format(name=name)}   arguments: {', '.join(existing)}"
+        return cls(f"{function} has no argument {name!r}", function=function, argument=name, **told)
 
 
 class ArgumentCountError(InvalidInputError, TypeError, kind="argument-count"):

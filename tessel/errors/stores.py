@@ -101,7 +101,8 @@ class VersionNotFoundError(NotFoundError, kind="version-not-found"):
         """Make the error for an unknown version number."""
         return cls(
             f"no version {shown(version)} in the store",
-            hint=f"versions run from 0 (empty) to {newest} (the newest)",
+            hint=f"versions run from 0 (empty) to {newest} (the newest)"
+            + '; counted from the end: store.versions("trades")[-2]' * str(version).startswith("-"),
             version=shown(version),
             newest=newest,
         )
@@ -182,11 +183,20 @@ class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
         )
 
     @classmethod
+    def before_collect(cls, name: str, verb: str) -> Self:
+        """Make the error for a verb of queries that a result was asked for."""
+        return cls(
+            f"a result has no {name!r}: verbs stand before collect()",
+            hint=f'store.scan("trades").{verb}.collect(); or to_polars(), to_pandas() and theirs',
+            name=name,
+        )
+
+    @classmethod
     def foreign(cls, name: str, ours: str, example: str, remark: str) -> Self:
         """Make the error for a name that another system has for something of ours."""
         return cls(
-            f"{name!r} is {ours!r} here",
-            hint=f".{example}" + (f"   {remark}" if remark else ""),
+            f"{name!r} is " + (f"{ours!r} here" if ours != name else "a verb of queries here"),
+            hint=example + (f"   {remark}" if remark else ""),
             name=name,
             nearest=ours,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.leaves import Column, Literal, as_expression, literal
@@ -58,6 +58,8 @@ def lit(value: object) -> Literal:
 class WhenCondition:
     """A condition that waits for its value: call `then`."""
 
+    _goes_on: ClassVar[str] = "go on with .then(value).otherwise(other)"
+
     _before: WhenBranches | None
     _condition: Expression
 
@@ -70,6 +72,8 @@ class WhenCondition:
 @dataclass(frozen=True, slots=True)
 class WhenBranches:
     """Conditions with their values; `otherwise` ends the chain and gives the expression."""
+
+    _goes_on: ClassVar[str] = "end it by .otherwise(value); .otherwise(None) makes the rest missing"
 
     _before: WhenBranches | None
     _condition: Expression

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tessel.arrays import empty_table
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatError, repeated
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, names_ours, refuses
 from tessel.lazy import dataclass
 
 
@@ -36,6 +36,10 @@ class TableSchema:
 
     arrow: pa.Schema
     index: str | None = None
+
+    if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
+        __getattr__ = names_ours("schema")
+        __getitem__ = refuses("a schema is asked by name", 'schema.type_of("price"), schema.names')
 
     def __post_init__(self) -> None:
         names = self.arrow.names

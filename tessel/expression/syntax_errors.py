@@ -31,7 +31,42 @@ _WORDS = {
     "_MISSING": "'missing' or 'null'",
     "$END": "the end of the text",
 }
-_CURLY = "“”„‘’‚«»"
+_SLIPS = tuple(
+    (re.compile(pattern, re.IGNORECASE), hint)
+    for pattern, hint in (
+        (r"[“”„‘’‚«»]", "write straight quotes: 'text'"),
+        (r"&&|(?<=&)&", "write 'and' for &&"),
+        (r"\|\||(?<=\|)\|", "write 'or' for ||"),
+        (r"<>|(?<=<)>", "write != for <>"),
+        (r"=", "write == to compare"),
+        (r"!", "write 'not' for !"),
+        (
+            r"\.\s*(?P<name>\w+)\s*\(",
+            "functions stand before their arguments: {name}({before}, …); methods are of Python: "
+            'ts.col("{before}").{name}(…)',
+        ),
+        (
+            r"\.\s*(?P<name>\w+)",
+            "a column has no table before its name: {name}; a name with a dot stands in backticks: "
+            "`{before}.{name}`",
+        ),
+        (r"\[", "a column is its name alone: price; an odd name stands in backticks: `my price`"),
+        (r"::?\s*(?P<name>\w*)", "write cast({before}, 'int64') for another type"),
+        (r"as\b", "a type is text, behind a comma: cast(price, 'int64')"),
+        (r"\*\s*\)", 'rows are counted by agg(n="count")'),
+        (r"[@$]", 'values of Python are compared in Python: ts.col("price") > value'),
+        (r"[;#]", "the text is one expression, without ; and comments"),
+        (r"if\b|\?", "write case when price > 1 then 2 else 3 end"),
+        (r"ilike\b", "write lower(symbol) like 'a%'"),
+        (
+            r"(?P<name>contains|starts_?with|ends_?with)\b",
+            "functions stand before their arguments: contains(symbol, 'a')",
+        ),
+        (r",\d{3}", "digits are not grouped by commas: 1000, or 1_000"),
+    )
+)
+"""What starts at the place of an error, and what was meant: the first that fits counts."""
+_SPACED = re.compile(r"([^\W\d]\w*)\s+$")
 _SHOWN_CHARACTERS = 160
 
 
@@ -108,34 +143,26 @@ def _expected(error: UnexpectedInput) -> str:
 
 def _slip(text: str, place: int, length: int) -> str | None:
     """Return what was probably meant."""
-    here = text[place : place + 2]
-    before = text[max(0, place - 1) : place + 1]
     word = text[place : place + length]
-    if here[:1] and here[0] in _CURLY:
-        return "write straight quotes: 'text'"
-    if here[:1] in ("'", '"', "`") and text.count(here[0], place) < 2:
-        closing = "column name" if here[0] == "`" else "text"
-        return f"the {closing} that starts here has no closing {here[0]}"
-    if before == "&&" or here == "&&":
-        return "write 'and' for &&"
-    if before == "||" or here == "||":
-        return "write 'or' for ||"
-    if before == "<>" or here == "<>":
-        return "write != for <>"
-    if here[:1] == "=":
-        return "write == to compare"
-    if here[:1] == "!":
-        return "write 'not' for !"
-    if re.match(r"\s*(select|with|from)\s", text, re.IGNORECASE):
+    if word[:1] in ("'", '"', "`") and text.count(word[0], place) < 2:
+        closing = "column name" if word[0] == "`" else "text"
+        return f"the {closing} that starts here has no closing {word[0]}"
+    if re.search(r"(^|\()\s*(select|with|from)\s", text, re.IGNORECASE):
         return "there is no SQL here, only conditions; DuckDB reads results: to_duckdb()"
     if text[:place].rstrip().lower().endswith(" is"):
         if word.lower() in ("none", "nan", "na", "nil"):
             return "write 'is missing'"
         return "write == to compare; 'is' asks for missing values alone"
+    if re.search(r"\bin\s*$", text[:place], re.IGNORECASE):
+        return "values stand in parentheses: in ('a', 'b')"
+    before = re.search(r"\w+$", text[:place])
+    for pattern, hint in _SLIPS:
+        if found := pattern.match(text, place):
+            return hint.format(before=before[0] if before else "price", **found.groupdict())
     unclosed = _unclosed(text)
     if place >= len(text.rstrip()) and unclosed is not None:
         return f"the '(' at character {unclosed + 1} is not closed"
-    if here[:1] == ")":
+    if word == ")":
         return "there is no '(' for this ')'"
     if word.isalpha():
         match = nearest(word, sorted(KEYWORDS))
@@ -143,6 +170,9 @@ def _slip(text: str, place: int, length: int) -> str | None:
             return f"did you mean {match!r}?"
         if word.lower() in KEYWORDS:
             return f"{word!r} is a word of the language; a column of that name is `{word}`"
+        first = _SPACED.search(text[:place])
+        if first is not None and first[1].lower() not in KEYWORDS:
+            return f"a column whose name has a space stands in backticks: `{first[1]} {word}`"
     return None
 
 

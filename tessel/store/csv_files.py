@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv as lines_of_text
 import io
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
-from tessel.store.file_kinds import File, UnfitError, unreadable
+from tessel.store.file_kinds import File, FileOptions, UnfitError, unreadable
 
 TIME_FORMATS = (
     "%Y/%m/%d %H:%M:%S",
@@ -46,6 +50,11 @@ _GUESSES = [
 ]
 """Types of text in the order in which Arrow tries them."""
 
+_CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
+"""Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
+_VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
+_COMMA_DECIMALS = r"^\s*[-+]?\d+,\d+\s*$"
+
 
 class CsvFile(File):
     """A file of CSV, whose types its first block says until a value does not fit."""
@@ -53,9 +62,65 @@ class CsvFile(File):
     _column_error = re.compile(r"In CSV column #(\d+): CSV conversion error to (.*?): (.*)", re.S)
     _invalid = re.compile(r"invalid value '(.*)'", re.S)
 
-    @property
-    def _delimiter(self) -> str:
-        return "\t" if ".tsv" in map(str.lower, self.path.suffixes) else ","
+    def __init__(self, path: Path, options: FileOptions) -> None:
+        self.path, self.options = path, options
+        self._are_settled = False
+        self._find_layout()
+        super().__init__(path, options)
+
+    def _find_layout(self) -> None:
+        """Find the encoding, the delimiter, the names, and the lines before the first row."""
+        options = self.options
+        self._encoding = options.encoding
+        if options.encoding.lower() == "utf-8":
+            with pa.input_stream(str(self.path), compression="detect") as stream:
+                is_wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+                self._encoding = "utf-16" if is_wide else "utf-8-sig"
+        with self._text() as text:
+            self._lines_before, first = next(
+                (each for each in enumerate(text) if each[1].strip()), (0, "")
+            )
+            told = re.fullmatch(r"sep=(.)\s*", first)  # as Excel writes, and understands
+            if told is not None:
+                self._lines_before, first = self._lines_before + 1, next(text, "")
+            self._delimiter = options.delimiter or (told[1] if told else self._guessed(first))
+            for what, sign in (("delimiter", self._delimiter), ("decimal", options.decimal)):
+                if len(sign) != 1:
+                    raise InvalidInputError(
+                        f"{what} is one character, not {sign!r}", hint="such as ';'"
+                    )
+            if self._delimiter == options.decimal:
+                raise InvalidInputError(
+                    f"{str(self.path)!r}: {options.decimal!r} cannot lie both between values and "
+                    "before decimals",
+                    hint="say what lies between values: delimiter=';'",
+                )
+            rows = lines_of_text.reader(itertools.chain([first], text), delimiter=self._delimiter)
+            try:
+                row = next(rows, [])
+            except lines_of_text.Error as error:  # such as a quote that is not closed
+                raise unreadable(self.path, error) from error
+        if not row:
+            raise unreadable(self.path, "Empty CSV file")
+        self._names = [name.strip().lstrip("\ufeff") for name in row]
+        self._first_line = self._lines_before + rows.line_num
+        if options.columns is not None:
+            self._names = list(options.columns) or [f"f{at}" for at in range(len(row))]
+            self._first_line = self._lines_before
+        elif value := next(filter(_VALUE.fullmatch, self._names), ""):
+            self.notes += (f"the first line is names, such as {value!r} (--no-header)",)
+        if any("\ufffd" in name for name in self._names):
+            raise self._other_encoding("the header")
+
+    def _guessed(self, header: str) -> str:
+        if ".tsv" in map(str.lower, self.path.suffixes):
+            return "\t"
+        bare = re.sub(r'"[^"]*"', "", header)
+        found = [each for each in ",;\t|" if each in bare]
+        if found in ([";"], ["\t"], ["|"]):
+            self.notes += (f"the delimiter is {found[0]!r}, by the header (--delimiter)",)
+            return found[0]
+        return ","
 
     def _time_forms(self) -> list[Any]:
         from pyarrow import csv
@@ -71,7 +136,15 @@ class CsvFile(File):
         options = self.options
         given = self._given(schema)
         if as_text:
-            given = dict.fromkeys(self.types, pa.string())
+            given = dict.fromkeys(self._names, pa.string())
+        elif schema is not None and not self._are_settled:
+            # Leading zeros are seen in text alone. Once all values were looked at, none are there.
+            told = {*options.types, *options.epochs}
+            given |= {
+                name: pa.string()
+                for name, kind in self.types.items()
+                if kind == pa.int64() and name not in told
+            }
         # Arrow's own handler of interrupts loses some that come near the end of a call: the process
         # goes on as if nobody had pressed a key. Python's handler stays in place.
         pa.enable_signal_handlers(False)
@@ -79,7 +152,11 @@ class CsvFile(File):
             reader = csv.open_csv(
                 self.text(),
                 read_options=csv.ReadOptions(
-                    block_size=file_kinds.BLOCK_BYTES, encoding=options.encoding
+                    block_size=file_kinds.BLOCK_BYTES,
+                    encoding=self._encoding.removesuffix("-sig"),
+                    column_names=self._names,
+                    skip_rows=self._lines_before,
+                    skip_rows_after_names=int(options.columns is None),
                 ),
                 parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                 convert_options=csv.ConvertOptions(
@@ -87,15 +164,58 @@ class CsvFile(File):
                     null_values=list(options.missing),
                     strings_can_be_null=True,
                     timestamp_parsers=self._time_forms(),
+                    decimal_point=options.decimal,
                 ),
             )
         except pa.ArrowInvalid as error:
-            raise self._refusal(error, self._header()) from error
+            raise self._refusal(error, self._names) from error
         self._refuse_bytes(reader.schema)
         return reader.schema, self._rows(reader, list(reader.schema.names))
 
+    def first_types(self) -> dict[str, pa.DataType]:
+        """Return names and types of the columns, by the first block of text."""
+        types = super().first_types()
+        schema, batches = self.open(None, as_text=True)
+        text = next(batches, None) or schema.empty_table()
+        vars(self).pop("share", None)
+        for name, kind in types.items():
+            values = text.column(name)
+            if (
+                kind in _CODES
+                and name not in self._given(None)
+                and self._are_codes(name, values, kind)
+            ):
+                types[name] = pa.string()
+            elif kind == pa.string() and "," not in (self._delimiter, self.options.decimal):
+                decimals = pc.match_substring_regex(values, _COMMA_DECIMALS)
+                if pc.all(decimals).as_py() and decimals.null_count < len(decimals):
+                    self.notes += (f"column {name!r} is text such as 1,5 (--decimal ,)",)
+        return types
+
+    def _are_codes(self, name: str, values: pa.Array, kind: pa.DataType) -> bool:
+        """Return whether values that could be numbers are digits of codes."""
+        found = pc.filter(values, pc.match_substring_regex(values, _CODES[kind]))
+        if len(found):
+            why = f"numbers lose digits of {found[0]} (--type {name}={kind})"
+            self.notes += (f"column {name!r} is text: {why}",)
+        return bool(len(found))
+
+    def _cast(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        values = batch.column(field.name)
+        if not pat.is_string(values.type) or pat.is_string(field.type):
+            return super()._cast(batch, field)
+        zeros = pc.and_(pc.starts_with(values, "0"), pc.greater(pc.binary_length(values), 1))
+        codes = _CODES[pa.int64()]
+        if pc.any(zeros).as_py() and pc.any(pc.match_substring_regex(values, codes)).as_py():
+            raise UnfitError(self)
+        try:
+            return values.cast(pa.int64()).cast(field.type)
+        except pa.ArrowInvalid as error:  # such as numbers with spaces, which Arrow's parser takes
+            raise UnfitError(self) from error
+
     def settled_types(self) -> dict[str, pa.DataType]:
         """Return types that hold every value, by reading all of them."""
+        self._are_settled = True
         # A type that fits the first block need not be the one for all: 0 and 1 are whole numbers,
         # and truth values where "true" follows. So all types that fit are kept for each column.
         fitting = {
@@ -106,7 +226,11 @@ class CsvFile(File):
         for batch in batches:
             for name, kinds in fitting.items():
                 if len(kinds) > 1:
-                    fitting[name] = self._fitting(batch.column(name).drop_null(), kinds)
+                    text = batch.column(name).drop_null()
+                    kinds = self._fitting(text, kinds)
+                    if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
+                        kinds = kinds[-1:]
+                    fitting[name] = kinds
         return {name: kinds[0] for name, kinds in fitting.items()}
 
     def _fitting(self, text: pa.Array, kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
@@ -118,7 +242,9 @@ class CsvFile(File):
 
         def fits(kind: pa.DataType) -> bool:
             options = csv.ConvertOptions(
-                column_types={"values": kind}, timestamp_parsers=self._time_forms()
+                column_types={"values": kind},
+                timestamp_parsers=self._time_forms(),
+                decimal_point=self.options.decimal,
             )
             try:
                 csv.read_csv(
@@ -145,14 +271,14 @@ class CsvFile(File):
     def _refuse_bytes(self, schema: pa.Schema) -> None:
         for field in schema:
             if pat.is_binary(field.type) and field.name not in self.options.types:
-                raise self._other_encoding(field.name)
+                raise self._other_encoding(f"column {field.name!r}", field.name)
 
-    def _other_encoding(self, name: str) -> InvalidInputError:
+    def _other_encoding(self, what: str, column: str | None = None) -> InvalidInputError:
         return InvalidInputError(
-            f"column {name!r} of {str(self.path)!r} is no text in {self.options.encoding}",
-            hint="name its encoding: tessel import --encoding latin-1; pandas and Polars take one",
+            f"{what} of {str(self.path)!r} is no text in {self.options.encoding}",
+            hint="name its encoding: tessel import --encoding cp1252; pandas and Polars take one",
             path=str(self.path),
-            column=name,
+            column=column,
         )
 
     def _refusal(self, error: pa.ArrowInvalid, names: list[str]) -> Exception:
@@ -163,7 +289,7 @@ class CsvFile(File):
         number, kind, what = found.groups()
         name = names[int(number)] if int(number) < len(names) else f"number {number}"
         if "UTF8" in what:
-            return self._other_encoding(name)
+            return self._other_encoding(f"column {name!r}", name)
         if name not in self.options.types and name not in self.options.epochs:
             return UnfitError(self)
         value = self._invalid.search(what)
@@ -185,27 +311,24 @@ class CsvFile(File):
         return InvalidInputError(
             f"cannot read {str(self.path)!r}: line {line} has {got} values, and the header has "
             f"{wanted} names",
-            hint="the file may end early, a value with a comma may lack its quotes, or another "
-            "character than a comma may lie between values",
+            hint=f"the file may end early, a value with {self._delimiter!r} may lack its quotes, "
+            "or another character may lie between values: tessel import --delimiter",
             path=str(self.path),
         )
 
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""
-        with self._lines() as rows:
-            next(rows, None)
-            found: int = next((rows.line_num for row in rows if wanted(row)), rows.line_num)
+        with self._text() as text:
+            rows = lines_of_text.reader(text, delimiter=self._delimiter)
+            behind = (row for row in rows if rows.line_num > self._first_line)
+            found: int = next((rows.line_num for row in behind if wanted(row)), rows.line_num)
             return found
 
-    def _header(self) -> list[str]:
-        with self._lines() as rows:
-            header: list[str] = next(rows, [])
-            return header
-
     @contextlib.contextmanager
-    def _lines(self) -> Iterator[Any]:
+    def _text(self) -> Iterator[io.TextIOWrapper]:
+        """Open the text for a look; what is none in its encoding is marked."""
         with (
             pa.input_stream(str(self.path), compression="detect") as stream,
-            io.TextIOWrapper(stream, encoding=self.options.encoding, newline="") as text,
+            io.TextIOWrapper(stream, self._encoding, errors="replace", newline="") as text,
         ):
-            yield lines_of_text.reader(text, delimiter=self._delimiter)
+            yield text

@@ -43,15 +43,24 @@ class FileOptions:
     types
         Types of columns by name; the others are found.
     encoding
-        Of the text of a CSV file.
+        Of the text of a CSV file; UTF-16 is known by its first bytes.
+    delimiter
+        What lies between the values of a CSV file; by default the header says it.
+    decimal
+        What lies before the decimals of numbers in a CSV file.
+    columns
+        Names of the columns of CSV files that have no header; with none, ``f0``, ``f1`` and so on.
     """
 
     kind: str | None = None
-    missing: tuple[str, ...] = ("", "NA", "null")
+    missing: tuple[str, ...] = ("", "NA", "N/A", "#N/A", "null", "NULL", "NaN", "nan")
     time_formats: tuple[str, ...] = ()
     epochs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     types: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)
     encoding: str = "utf-8"
+    delimiter: str | None = None
+    decimal: str = "."
+    columns: tuple[str, ...] | None = None
 
 
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
@@ -76,9 +85,12 @@ class File:
         Names and types of its columns.
     share
         Returns how much of a file that is open was read, of 1.
+    notes
+        What was guessed, for people.
     """
 
     share: Callable[[], float] = staticmethod(lambda: 1.0)
+    notes: tuple[str, ...] = ()
 
     def __init__(self, path: Path, options: FileOptions) -> None:
         self.path = path
@@ -107,7 +119,7 @@ class File:
             for batch in self.open(schema)[1]:
                 columns = [self._cast(batch, field) for field in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise unreadable(self.path, error) from error
         finally:
             vars(self).pop("share", None)

@@ -96,6 +96,11 @@ class Files:
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def notes(self) -> list[str]:
+        """What was guessed of the files, each thing once."""
+        return list(dict.fromkeys(note for file in self._files for note in file.notes))
+
     def take(self, taker: Callable[[Iterator[pa.RecordBatch]], T], only: int | None = None) -> T:
         """Hand the rows to a function, and return what it returns.
 
@@ -168,7 +173,7 @@ def _opened(path: Path, options: FileOptions) -> File:
         return made(path, options)
     except TesselError:  # some are errors of values, as Arrow's are
         raise
-    except (pa.ArrowException, OSError, LookupError) as error:
+    except (pa.ArrowException, OSError, LookupError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from error
 
 

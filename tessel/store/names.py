@@ -111,7 +111,8 @@ def check_symbol_name(name: object) -> str:
         raise SymbolNameError(
             "the name of a symbol is text, not "
             + (shown(name) if isinstance(name, int) else type(name).__name__),
-            hint='the name comes first: write("trades", table), read("trades")',
+            hint='the name comes first: write("trades", table), read("trades"); of several: '
+            'read_many(["trades", "quotes"])',
         )
     try:
         size = len(name.encode())

@@ -101,6 +101,8 @@ class VersionLog(list[Version], InNotebooks):
 class Timeline:
     """A store as a sequence of versions."""
 
+    _made_by = 'store = ts.open("data") makes and opens one'
+
     def __init__(
         self, objects: ObjectStore, identity: str, *, read_only: bool, branch: str = MAIN
     ) -> None:

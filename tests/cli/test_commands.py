@@ -6,6 +6,8 @@ import csv
 import datetime as dt
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -406,3 +408,53 @@ def test_an_option_switches_the_bar(
     monkeypatch.setattr(progress, "_display", lambda: seen.append(progress.current().progress))
     _run([flag, "query", "trades", "size > 100", "-s", folder])
     assert set(seen) == {flag == "--progress"}
+
+
+def test_what_an_import_guessed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip;price\n01234;1,5\n")
+    command = ["import", tmp_path / "a.csv", "-s", tmp_path / "s", "--symbol", "x", "-o", "json"]
+    told = json.loads(_run(command).stdout)["guessed"]
+    assert told.split("; ") == [
+        "the delimiter is ';', by the header (--delimiter)",
+        "column 'zip' is text: numbers lose digits of 01234 (--type zip=int64)",
+        "column 'price' is text such as 1,5 (--decimal ,)",
+    ]
+    more = ["--decimal", ",", "--delimiter", ";", "--type", "zip=int64"]
+    assert "guessed" not in json.loads(_run([*command, *more]).stdout)
+    store = ts.open(str(tmp_path / "s"))
+    assert list(store.read("x")) == [{"zip": 1234, "price": 1.5}]
+    (tmp_path / "b.csv").write_text("1\tx\n")
+    plain = ["import", tmp_path / "b.csv", "-s", tmp_path / "s", "--symbol", "y"]
+    _run([*plain, "--delimiter", "tab", "--no-header"])
+    assert list(store.read("y")) == [{"f0": 1, "f1": "x"}]
+    _run([*plain, "--delimiter", "tab", "--columns", "n,t"])
+    assert list(store.read("y")) == [{"n": 1, "t": "x"}]
+
+
+@pytest.mark.parametrize("output", ["table", "csv", "arrow", "help"])
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, output: str) -> None:
+    ts.open(str(tmp_path / "s")).write("x", {"n": list(range(300_000))})
+    command = ["show", "x", "-s", str(tmp_path / "s"), "-o", output]
+    if output == "help":
+        command = ["--help"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tessel", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    assert running.stderr is not None
+    if output != "help":  # help is short: it is written to nobody
+        assert running.stdout.read(1)
+    running.stdout.close()
+    told = running.stderr.read()
+    running.stderr.close()
+    assert (running.wait(), told) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_output_that_cannot_be_written_is_one_error(folder: Path) -> None:
+    command = [sys.executable, "-m", "tessel", "show", "trades", "-s", str(folder), "-o", "csv"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

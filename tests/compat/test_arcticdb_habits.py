@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import tessel as ts
 import tessel.compat.arcticdb as adb
 from tessel.compat.arcticdb import exceptions
 
@@ -147,3 +149,52 @@ def test_a_column_whose_name_is_empty_is_renamed(library: adb.Library) -> None:
     assert found["n"].to_pylist() == [1, 2]
     with pytest.raises(exceptions.UserInputException, match="no column name"):
         library.store.scan("x").rename({"": ""})
+
+
+def test_rows_behind_none_bring_their_columns_and_index(library: adb.Library) -> None:
+    library.write("x", pd.DataFrame({"a": pd.Series([], dtype="int64"), "b": []}))
+    first = pd.DataFrame({"a": [1.5], "b": ["text"]}, TIMES[:1])
+    second = pd.DataFrame({"a": [2.5, 3.5], "b": ["u", "v"]}, TIMES[1:3])
+    library.append("x", first)
+    library.append("x", second)
+    found = library.read("x").data
+    pd.testing.assert_frame_equal(found, pd.concat([first, second]), check_freq=False)
+
+
+@pytest.mark.parametrize("place", ["mem://", "folder"])
+def test_libraries_of_a_place(tmp_path: Path, place: str) -> None:
+    if place == "folder":
+        place = str(tmp_path / "place")
+    arctic = adb.Arctic(place)
+    assert (arctic.get_uri(), arctic.list_libraries()) == (place, [])
+    assert "Arctic(" in repr(arctic)
+    arctic.get_library("desk/a", create_if_missing=True).write("x", _frame(0, 2))
+    arctic.create_library("b")
+    assert arctic.list_libraries() == ["b", "desk/a"]
+    assert ("b" in arctic, "c" in arctic) == (True, False)
+    assert len(arctic.get_library("desk/a", create_if_missing=True).read("x").data) == 2
+    with pytest.raises(exceptions.LibraryNotFound):
+        arctic["c"]
+    with pytest.raises(ValueError, match="library 'b' exists already"):
+        arctic.create_library("b")
+    with pytest.raises(ts.TesselError, match="no name of a library"):
+        arctic.create_library("../c")
+    arctic.delete_library("c")
+    arctic.delete_library("desk/a")
+    assert arctic.list_libraries() == ["b"]
+
+
+def test_libraries_in_a_cloud_are_neither_listed_nor_deleted() -> None:
+    arctic = adb.Arctic("s3://bucket/place")
+    with pytest.raises(ts.TesselError, match="are not listed"):
+        arctic.list_libraries()
+
+
+@pytest.mark.parametrize("index", [pd.RangeIndex(10), pd.RangeIndex(5, 25, 2)])
+@pytest.mark.parametrize("n", [3, -3])
+def test_an_index_alone_tells_the_places_of_its_rows(
+    library: adb.Library, index: pd.RangeIndex, n: int
+) -> None:
+    library.write("x", pd.DataFrame({"a": range(10)}, index))
+    assert library.tail("x", n, columns=[]).data.index.equals(index[-n:])
+    assert library.head("x", n, columns=[]).data.index.equals(index[:n])

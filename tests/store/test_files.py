@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -371,6 +372,13 @@ def test_a_sheet_is_refused_with_the_way_out(tmp_path: Path) -> None:
         read_files([path])
 
 
+def test_a_quote_in_the_header_that_is_not_closed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"a,b\n' + "1,2\n" * 100_000)
+    with pytest.raises(InvalidInputError, match=r"cannot read .*a\.csv"):
+        read_files([path])
+
+
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.csv"])
 def test_an_empty_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -403,3 +411,122 @@ def test_one_file_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     path = tmp_path / "a.csv"
     path.write_text("n\n" + "1\n" * 100 + "2.5\n")
     assert len(read_files([path, path])) == 202
+
+
+# --- as files are found ---------------------------------------------------------------------------
+
+
+def _written(folder: Path, text: str | bytes, name: str = "a.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+_AS_DUCKDB_SNIFFS = {
+    "semicolons": "name;at\nx;2024-01-01\ny,z;2024-01-02\n",
+    "tabs": "a\tb\n1\tx,y\n",
+    "bars": "a|b\n1|x\n2|y\n",
+    "a quoted delimiter in the header": '"a,b";c\n1;2\n',
+    "marked as UTF-8": "\ufeffa,b\n1,x\n",
+    "lines of Windows": "a,b\r\n1,x\r\n2,y\r\n",
+    "lines of old Macs": "a,b\r1,x\r2,y\r",
+    "empty lines": "a,b\n1,x\n\n2,y\n\n\n",
+    "empty lines before the header": "\n\na,b\n1,2\n",
+    "quoted numbers": '"a","b"\n"1","2.5"\n"3","4.5"\n',
+    "spaces": "a, b\n1, 2\n3, 4\n",
+    "codes": "zip,n\n99999,1\n01234,2\n",
+    "quoted codes": 'zip,n\n"99999",1\n"01234",2\n',
+    "a quote within a value": 'a,b\n5" pipe,1\n6" pipe,2\n',
+    "a line break in a value": 'a,b\n"x\ny",1\n',
+}
+
+
+@pytest.mark.parametrize("text", _AS_DUCKDB_SNIFFS.values(), ids=_AS_DUCKDB_SNIFFS.keys())
+def test_files_as_they_are_found(tmp_path: Path, text: str) -> None:
+    path = _written(tmp_path, text)
+    with duckdb.connect() as connection:
+        wanted = connection.sql(f"SELECT * FROM read_csv('{path}')").to_arrow_table()
+    found = read_files([path])
+    assert found.schema.equals(wanted.schema)
+    assert found.to_pydict() == wanted.to_pydict()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "cp1252", "latin-1", "utf-16-le"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_encodings(tmp_path: Path, encoding: str, suffix: str) -> None:
+    text = "é;n\nü;1\n".encode(encoding)
+    path = _written(tmp_path, gzip.compress(text) if suffix else text, f"a.csv{suffix}")
+    told = {} if encoding in ("utf-16", "utf-8-sig") else {"encoding": encoding}
+    assert read_files([path], **told).to_pydict() == {"é": ["ü"], "n": [1]}
+    if told:
+        with pytest.raises(InvalidInputError, match=r"no text in utf-8|cannot read"):
+            read_files([path])
+    with pytest.raises(InvalidInputError, match=r"unknown encoding: klingon"):
+        read_files([path], encoding="klingon")
+    with pytest.raises(InvalidInputError, match=r"cannot read|no text in ascii"):
+        read_files([_written(tmp_path, "a\né\n", "b.csv")], encoding="ascii")
+
+
+def test_decimals_behind_a_comma(tmp_path: Path) -> None:
+    path = _written(tmp_path, "a;b\n1,5;x\n;y\n-2,25;z\n")
+    found = Files([path])
+    assert found.schema.types == [pa.string(), pa.string()]
+    assert found.notes == [
+        "the delimiter is ';', by the header (--delimiter)",
+        "column 'a' is text such as 1,5 (--decimal ,)",
+    ]
+    assert read_files([path], decimal=",")["a"].to_pylist() == [1.5, None, -2.25]
+    with pytest.raises(InvalidInputError, match="cannot lie both"):
+        read_files([_written(tmp_path, "a,b\n1,2\n")], decimal=",")
+    with pytest.raises(InvalidInputError, match="delimiter is one character"):
+        read_files([path], delimiter=";;")
+
+
+def test_what_lies_between_values_is_told_or_told_to_excel(tmp_path: Path) -> None:
+    path = _written(tmp_path, "a:b\n1:2\n")
+    assert read_files([path], delimiter=":").to_pydict() == {"a": [1], "b": [2]}
+    found = Files([_written(tmp_path, "sep=:\na:b\n1:x\n")])
+    assert found.take(pa.Table.from_batches).to_pydict() == {"a": [1], "b": ["x"]}
+    assert found.notes == []
+
+
+def test_files_without_a_header(tmp_path: Path) -> None:
+    text = "2024-01-01,1.5,01\n2024-01-02,2.5,2\n"
+    path = _written(tmp_path, text)
+    assert Files([path]).notes[0] == "the first line is names, such as '2024-01-01' (--no-header)"
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    wanted = {"f0": days, "f1": [1.5, 2.5], "f2": ["01", "2"]}
+    assert read_files([path], columns=()).to_pydict() == wanted
+    named = read_files([path], columns=("day", "price", "code")).to_pydict()
+    assert named == dict(zip(("day", "price", "code"), wanted.values(), strict=True))
+    with pytest.raises(InvalidInputError, match="line 1 has 3 values"):
+        read_files([path], columns=("day", "price"))
+    path.write_text(text + "x,2.5,1\n")
+    with pytest.raises(InvalidInputError, match=r"line 3, column 'f0': 'x' is no"):
+        read_files([path], columns=(), types={"f0": pa.date32()})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_no_digit_of_a_code_is_lost(data: st.DataObject) -> None:
+    """Whichever row has the first leading zero: text comes back as it was, or as its number."""
+    codes = st.from_regex(r"[0-9]{1,3}", fullmatch=True)
+    rows = data.draw(st.lists(st.one_of(codes, st.just("NA")), min_size=1, max_size=60))
+    blocks = data.draw(st.sampled_from([16, 64, 8 << 20]))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_kinds, "BLOCK_BYTES", blocks)
+        path = _written(Path(folder), "code,n\n" + "".join(f"{row},1\n" for row in rows))
+        files = Files([path])
+        found = files.take(pa.Table.from_batches)["code"].to_pylist()
+    are_codes = any(len(row) > 1 and row.startswith("0") for row in rows)
+    assert found == [None if row == "NA" else row if are_codes else int(row) for row in rows]
+    assert any("column 'code' is text" in note for note in files.notes) == are_codes
+
+
+def test_numbers_that_are_given_as_such_may_have_leading_zeros(tmp_path: Path) -> None:
+    path = _written(tmp_path, "n,m\n007,12345678901234567890\n")
+    assert read_files([path]).to_pydict() == {"n": ["007"], "m": ["12345678901234567890"]}
+    types = {"n": pa.int64(), "m": pa.float64()}
+    assert read_files([path], types=types).to_pydict() == {"n": [7], "m": [12345678901234567890.0]}
+    padded = _written(tmp_path, "n\n  7\n 0x1F\n\n", "b.csv")
+    assert read_files([padded])["n"].to_pylist() == [7, 31]

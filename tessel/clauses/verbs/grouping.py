@@ -14,16 +14,28 @@ from tessel.clauses.verbs.arguments import (
     QueryType,
     as_keys,
 )
-from tessel.errors import PlanError
+from tessel.errors import PlanError, UnknownArgumentError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.named import ComputedColumn
+from tessel.expression.node import Expression
 from tessel.expression.scalars import elapsed_text
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.aggregate_forms import AggregateForm, AllForms
     from tessel.clauses.resample import Empty
-    from tessel.expression.node import Expression
+
+
+def _refuse_foreign_arguments(named: Mapping[str, Any]) -> None:
+    """Raise for a named key that names a column, or nothing, as an argument elsewhere does."""
+    for name, value in named.items():
+        is_key = isinstance(value, Expression | ComputedColumn | str)
+        is_plain = isinstance(value, str) and value.isidentifier() and value != name
+        if is_plain or not is_key:
+            from tessel.errors.foreign_names import foreign_arguments
+
+            if not is_key or ("groupby", name) in foreign_arguments():
+                raise UnknownArgumentError.for_name("groupby", name, ["sort", "drop_missing"])
 
 
 @checks_arguments
@@ -51,6 +63,7 @@ class GroupingVerbs(Query):
         >>> list(trades.groupby("symbol").agg(total=("qty", "sum")).collect())
         [{'symbol': 'AAPL', 'total': 4}, {'symbol': 'MSFT', 'total': 6}]
         """
+        _refuse_foreign_arguments(named)
         found = as_keys(keys, named)
         if not found:
             raise PlanError("groupby needs a key", hint="for one group of everything use agg alone")

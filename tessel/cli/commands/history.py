@@ -108,24 +108,47 @@ _At = Annotated[
 ]
 _To = Annotated[str, typer.Option("--to", metavar="VERSION", help="The version to set it to.")]
 
-branches = typer.Typer(name="branch", no_args_is_help=True, help="Lines of versions of a store.")
+
+def _group(kind: str, plural: str, about: str, **help_of: str) -> typer.Typer:
+    """Return the commands on the names of versions of one kind, by the verbs of a store."""
+    group = typer.Typer(name=kind, no_args_is_help=True, help=about)
+
+    @group.command("list", help=help_of["list"])
+    def _(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+        found = sorted(getattr(open_existing(store), plural)().items())
+        rows = ({kind: name, "version": version} for name, version in found)
+        make_output(output).rows(rows, f"{kind} version:int64")
+
+    @group.command("create", help=help_of["create"])
+    def _(name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE) -> None:
+        opened = open_existing(store, read_only=False)
+        getattr(opened, f"create_{kind}")(name, version_of(at))
+        make_output(output).facts({kind: name, "version": getattr(opened, plural)()[name]})
+
+    @group.command("delete", help=help_of["delete"])
+    def _(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+        made = getattr(open_existing(store, read_only=False), f"delete_{kind}")(name)
+        make_output(output).facts({kind: name, "version": made})
+
+    return group
 
 
-@branches.command("list")
-def list_branches(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-    """List the branches and their newest versions."""
-    found = sorted(open_existing(store).branches().items())
-    rows = ({"branch": name, "version": version} for name, version in found)
-    make_output(output).rows(rows, "branch version:int64")
-
-
-@branches.command("create")
-def create_branch(
-    name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE
-) -> None:
-    """Begin a branch at a version."""
-    made = open_existing(store, read_only=False).create_branch(name, version_of(at))
-    make_output(output).facts({"branch": name, "version": made})
+branches = _group(
+    "branch",
+    "branches",
+    "Lines of versions of a store.",
+    list="List the branches and their newest versions.",
+    create="Begin a branch at a version.",
+    delete="Delete a branch.",
+)
+tags = _group(
+    "tag",
+    "tags",
+    "Names of versions, for ever.",
+    list="List the tags and the versions that they name.",
+    create="Name a version; the name can never mean another one.",
+    delete="Delete a tag; its name is not used again.",
+)
 
 
 @branches.command("reset")
@@ -133,41 +156,6 @@ def reset_branch(name: _Name, store: StoreUri, to: _To, output: Form = OutputFor
     """Set a branch to another version; its later ones are only reached by number."""
     made = open_existing(store, read_only=False).reset_branch(name, version_of(to))
     make_output(output).facts({"branch": name, "version": made})
-
-
-@branches.command("delete")
-def delete_branch(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-    """Delete a branch."""
-    made = open_existing(store, read_only=False).delete_branch(name)
-    make_output(output).facts({"branch": name, "version": made})
-
-
-tags = typer.Typer(name="tag", no_args_is_help=True, help="Names of versions, for ever.")
-
-
-@tags.command("list")
-def list_tags(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-    """List the tags and the versions that they name."""
-    found = sorted(open_existing(store).tags().items())
-    rows = ({"tag": name, "version": version} for name, version in found)
-    make_output(output).rows(rows, "tag version:int64")
-
-
-@tags.command("create")
-def create_tag(
-    name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE
-) -> None:
-    """Name a version; the name can never mean another one."""
-    opened = open_existing(store, read_only=False)
-    opened.create_tag(name, version_of(at))
-    make_output(output).facts({"tag": name, "version": opened.tags()[name]})
-
-
-@tags.command("delete")
-def delete_tag(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-    """Delete a tag; its name is not used again."""
-    made = open_existing(store, read_only=False).delete_tag(name)
-    make_output(output).facts({"tag": name, "version": made})
 
 
 # --- what is installed --------------------------------------------------------------------------

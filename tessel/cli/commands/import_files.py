@@ -83,6 +83,28 @@ def import_files(
     encoding: Annotated[
         str, typer.Option("--encoding", metavar="NAME", help="The encoding of CSV text.")
     ] = "utf-8",
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="What lies between the values of CSV, such as ';' or tab.",
+            show_default="by the header; a comma",
+        ),
+    ] = None,
+    decimal: Annotated[
+        str,
+        typer.Option("--decimal", metavar="CHARACTER", help="What lies before decimals in CSV."),
+    ] = ".",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="NAMES", help="The columns, a,b,c, of CSV without a header line."
+        ),
+    ] = None,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The same, with names f0, f1, ….")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and write nothing.")
     ] = False,
@@ -102,11 +124,14 @@ def import_files(
     with _on_disk(files) as paths:
         options = FileOptions(
             kind=kind or ("csv" if paths != files else None),
-            missing=("", *(missing or ("NA", "null"))),
+            missing=("", *missing) if missing else FileOptions.missing,
             time_formats=formats,
             epochs=epochs,
             types={name: parse_type(text) for name, text in settings_of(types).items()},
             encoding=encoding,
+            delimiter="\t" if delimiter in ("tab", "\\t") else delimiter,
+            decimal=decimal,
+            columns=tuple(columns.split(",")) if columns else () if no_header else None,
         )
         rows = Files(paths, options)
         # A dry run is the same write into memory: every check of the real one, nothing on disk.
@@ -140,6 +165,7 @@ def import_files(
                 "columns": len(rows.schema),
                 "index": index,
                 "version": "none: dry run" if dry_run else target.version,
+                **({"guessed": "; ".join(rows.notes)} if rows.notes else {}),
             }
         )
 

@@ -12,7 +12,7 @@ import tessel as ts
 from tessel.api import Store
 from tessel.compat.arcticdb.items import LibraryOptions, OutputFormat
 from tessel.compat.arcticdb.library import Library
-from tessel.errors import InvalidInputError, StoreExistsError, StoreNotFoundError
+from tessel.errors import InvalidInputError, StoreNotFoundError
 
 __all__ = ["Arctic"]
 
@@ -107,11 +107,11 @@ class Arctic:
 
         Raises
         ------
-        StoreExistsError
-            Where there is one.
+        InvalidInputError
+            Where there is one: a ``ValueError``, as programs expect.
         """
         if self.has_library(name):
-            raise StoreExistsError(
+            raise InvalidInputError(
                 f"library {name!r} exists already", hint="get_library(name) returns it"
             )
         options = library_options or LibraryOptions()

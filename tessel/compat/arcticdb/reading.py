@@ -103,8 +103,7 @@ class Reads:
         symbol
             Its name.
         as_of
-            A version of the library, a negative number of versions of the symbol back (-1 is the
-            newest), a snapshot, or a ``datetime``.
+            A version of the library, -1 for the newest of the symbol, a snapshot, a ``datetime``.
         date_range, row_range, query_builder
             What is done to the rows, in this order.
         columns
@@ -124,21 +123,17 @@ class Reads:
             For what does not exist.
         """
         chosen = None if columns is None else list(columns)
-        request = ReadRequest(
-            symbol, as_of, date_range, row_range, chosen, query_builder, output_format
-        )
+        form = output_format or self._output_format
+        request = ReadRequest(symbol, as_of, date_range, row_range, chosen, query_builder, form)
         if lazy:
             return LazyDataFrame(self, request)
         view = self.store.view(symbol, as_of=self._as_of(symbol, as_of))
-        asked = self._query(request, view)
-        result = self.store.read(symbol, query=asked, as_of=view.version)
-        form = output_format or self._output_format
+        result = self.store.read(symbol, query=self._query(request, view), as_of=view.version)
         data = rows_as(form, result, view, group_key(query_builder))
         labels: Any = getattr(data, "index", None)
         if view.pandas and view.pandas.range and type(labels).__name__ == "RangeIndex":
             _, start, step = view.pandas.range  # which parts of the rows have as well
-            stop = start + len(labels) * step
-            data.index = type(labels)(start, stop, step, name=labels.name)
+            data.index = type(labels)(start, start + len(labels) * step, step, name=labels.name)
         if chosen == [] and hasattr(data, "iloc"):
             data = data.iloc[:, :0]
         return self._item(symbol, view, data)
@@ -167,7 +162,12 @@ class Reads:
     ) -> Any:
         """Read the last ``n`` rows; all but the first ``-n`` of a negative ``n``."""
         query = QueryBuilder().tail(n)
-        return self.read(symbol, as_of, None, None, columns, query, output_format, lazy)
+        found = self.read(symbol, as_of, None, None, columns, query, output_format, lazy)
+        labels: Any = None if lazy else getattr(found.data, "index", None)
+        if type(labels).__name__ == "RangeIndex" and columns is not None and not len(columns):
+            rows = self.store.view(symbol, as_of=found.version).row_count  # it tells their places
+            found.data.index = labels + (rows - len(labels)) * labels.step
+        return found
 
     def _query(self, request: ReadRequest, view: Any) -> ts.QueryBuilder:
         query = ts.QueryBuilder()

@@ -78,8 +78,8 @@ class Writes(Reads):
         validate_index: bool = True,
         index_column: bool = False,
     ) -> VersionedItem:
-        """Add rows at the end of a symbol, which is made where there is none."""
-        if not self.has_symbol(symbol):
+        """Add rows at the end of a symbol, which is made where there is none, or no rows of it."""
+        if not self.has_symbol(symbol) or not self.store.view(symbol).row_count:
             return self.write(
                 symbol, data, metadata, validate_index=validate_index, index_column=index_column
             )

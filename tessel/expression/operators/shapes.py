@@ -51,8 +51,11 @@ def require(name: str, operand: Operand, *families: Family) -> None:
     """Refuse an operand outside the families that an operator takes; null is always taken."""
     if operand.family is not Family.NULL and operand.family not in families:
         words = " or ".join(dict.fromkeys(FAMILY_WORDS[family] for family in families))
+        fix = "; cast the operand first with .cast(...)"
+        if families == (Family.BOOL,):
+            fix = ', such as ts.col("price") > 1; of text: ts.parse("price > 1")'
         refuse(
             f"take {name} of",
             (operand,),
-            f"{name} takes {words}; cast the operand first with .cast(...)",
+            f"{name} takes {words}{fix}",
         )

@@ -227,17 +227,13 @@ def common_schema(staged: Sequence[StagedRows]) -> TableSchema:
     for each in staged[1:]:
         arrow = _typed(arrow, each.schema.arrow)
     for each in staged:
-        differences = _differences(arrow, each.schema.arrow)
-        if each.schema.index != first.schema.index:
-            differences.append(f"the index is {each.schema.index!r}, not {first.schema.index!r}")
-        if differences:
-            raise SchemaMismatchError(
-                f"task {each.task!r} staged other columns than task {first.task!r}",
-                detail="\n".join(differences),
-                hint="stage the same columns in every task",
-                task=each.task,
-                differences=differences,
-            )
+        _require_same(
+            TableSchema(arrow, first.schema.index),
+            each.schema,
+            f"task {each.task!r} staged other columns than task {first.task!r}",
+            "stage the same columns in every task",
+            task=each.task,
+        )
     return TableSchema(arrow, first.schema.index)
 
 
@@ -249,8 +245,17 @@ def _typed(schema: pa.Schema, known: pa.Schema) -> pa.Schema:
     return schema
 
 
-def _differences(declared: pa.Schema, given: pa.Schema) -> list[str]:
-    return describe_differences(declared, _typed(given, declared))
+def _require_same(
+    wanted: TableSchema, given: TableSchema, what: str, hint: str, **context: str
+) -> None:
+    differences = describe_differences(wanted.arrow, _typed(given.arrow, wanted.arrow))
+    if given.index != wanted.index:
+        differences.append(f"the index is {given.index!r}, not {wanted.index!r}")
+    if differences:
+        detail = "\n".join(differences)
+        raise SchemaMismatchError(
+            what, detail=detail, hint=hint, differences=differences, **context
+        )
 
 
 def written_state(
@@ -294,18 +299,15 @@ def appended_state(stage: Stage, symbol: str, schema: TableSchema) -> SymbolStat
     working = stage.existing(symbol)
     state = working.state
     arrow = _typed(state.schema.arrow, schema.arrow)
-    differences = _differences(arrow, schema.arrow)
-    if state.schema.index != schema.index:
-        differences.append(f"the index is {schema.index!r}, not {state.schema.index!r}")
-    if differences:
-        raise SchemaMismatchError(
-            f"the tasks have not staged the columns of symbol {symbol!r}",
-            detail="\n".join(differences),
-            hint="cast or rename the columns before staging, or finalize with mode='write'",
-            symbol=symbol,
-            differences=differences,
-        )
-    return dataclasses.replace(state, schema=TableSchema(arrow, state.schema.index))
+    wanted = TableSchema(arrow, state.schema.index)
+    _require_same(
+        wanted,
+        schema,
+        f"the tasks have not staged the columns of symbol {symbol!r}",
+        "cast or rename the columns before staging, or finalize with mode='write'",
+        symbol=symbol,
+    )
+    return dataclasses.replace(state, schema=wanted)
 
 
 def same_ids(staged: SymbolState, target: SymbolState) -> bool:
