@@ -171,10 +171,7 @@ def of_kind(held: Iterable[object], kind: type[T]) -> tuple[T, ...]:
 def only_of_kind(held: Iterable[object], kind: type[T]) -> T | None:
     """Return the component of a type; None where there is none.
 
-    Raises
-    ------
-    ExecutionError
-        Where there are several.
+    Raises ExecutionError where there are several.
     """
     found = of_kind(held, kind)
     if len(found) > 1:

@@ -40,8 +40,6 @@ class ColumnForm(NamedTuple):
 
     Attributes
     ----------
-    type
-        The type of the values.
     entries
         The values that the integers are codes of; None where they are the values.
     exponents

@@ -41,8 +41,6 @@ class Entries:
 
     Attributes
     ----------
-    values
-        As given.
     are_shared
         Whether other segments with the same dictionary have this object.
     """

@@ -75,8 +75,6 @@ class UnboundProgram:
 
     Attributes
     ----------
-    program
-        The program, with one page.
     ranges
         The ranges that depend on the power of ten of a page: the number of each, that of the
         column, and the ends by power of ten.

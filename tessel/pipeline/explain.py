@@ -112,8 +112,6 @@ def explain_plan(
 
     Parameters
     ----------
-    plan
-        What an executor would get.
     clauses
         The query as written, shown above what became of it.
     pages

@@ -101,10 +101,6 @@ def pages_table(
 
     Parameters
     ----------
-    source
-        What is read of one symbol.
-    clauses
-        Those of the first stage.
     prefix
         What stands before the title.
     """

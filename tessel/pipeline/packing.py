@@ -80,8 +80,6 @@ def small_runs(read: SourceUnits, live_bytes: int) -> NDArray[np.int64]:
     ----------
     read
         Units that :func:`may_be_joined`.
-    live_bytes
-        The byte budget.
 
     Returns
     -------

@@ -32,10 +32,7 @@ def as_promised(clause: Clause, result: ProcessingUnit, promised: TableSchema) -
     Rows that a clause of the package makes of those of several units have no components: which
     units meet there depends on the executor and on sizes.
 
-    Raises
-    ------
-    SchemaPromiseError
-        When it has other columns, or data of other types, than ``promised``.
+    Raises SchemaPromiseError when it has other columns, or data of other types, than ``promised``.
     """
     _check_promise(clause, result, promised)
     if is_plugin(type(clause)) and not (is_bound(result) or isinstance(result, ReducedUnit)):

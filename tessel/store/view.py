@@ -197,8 +197,6 @@ class PinnedViews:
 
     Parameters
     ----------
-    repository
-        The store.
     first
         The symbol whose version counts.
     """

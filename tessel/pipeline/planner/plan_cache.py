@@ -97,8 +97,6 @@ class _Entry:
 
     Parameters
     ----------
-    shape
-        The plan.
     asking
         What asks first; None where nothing is asked.
     told
@@ -175,6 +173,8 @@ def cached_plan(
 ) -> Plan:
     """Return the plan of a query, made now if it is not in the cache.
 
+    Raises TesselError as ``make`` does; nothing is cached then.
+
     Parameters
     ----------
     query
@@ -184,17 +184,8 @@ def cached_plan(
         All else that a plan depends on.
     views
         Looks up a symbol.
-    found
-        Returns the symbols that were looked up for the plan.
-    make
-        Makes it.
     asks
         Whether a question is one of its clauses; who else asks remembers the answers himself.
-
-    Raises
-    ------
-    TesselError
-        As ``make`` does; nothing is cached then.
     """
     index = views(query.symbol, query.as_of).index()
     classes = tuple(_classes(query.clauses))

@@ -37,8 +37,6 @@ def plan_question(
         The query, and the position of the clause.
     schema
         What the clause gets.
-    plan
-        Plans a query.
     """
     clause = cast("Resample", query.clauses[at])
     clause.output_schema(schema)  # misuse is refused before anything is asked

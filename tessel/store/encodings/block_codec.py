@@ -87,6 +87,9 @@ def block_table(
 ) -> npt.NDArray[np.int64]:
     """Return where each block begins in the stored bytes, and where the last one ends.
 
+    Raises CorruptSegmentError when the table is cut, goes backwards, or a block cannot have the
+    bytes it should.
+
     Parameters
     ----------
     stored
@@ -95,11 +98,6 @@ def block_table(
         Bytes before compression, from the page's record.
     place
         Object, column, page: for errors.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When the table is cut, goes backwards, or a block cannot have the bytes it should.
     """
     begin = fewest_stored_bytes(payload_length, codec)
     if len(stored) < begin:
@@ -123,6 +121,9 @@ def decompress_blocks(
 ) -> Bytes:
     """Return the payload of stored bytes.
 
+    Raises CorruptSegmentError when the table of blocks is none, or a block does not give exactly
+    its bytes.
+
     Parameters
     ----------
     stored
@@ -133,11 +134,6 @@ def decompress_blocks(
         What the page record promises.
     place
         Object, column, page: for errors.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When the table of blocks is none, or a block does not give exactly its bytes.
     """
     places = block_table(stored, codec, payload_length, place)
     if places[-1] != len(stored):

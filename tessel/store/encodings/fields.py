@@ -70,8 +70,6 @@ class PhysicalColumn:
 
     Attributes
     ----------
-    node
-        What it is.
     values
         Values of all rows of the node. Of a list: ``length + 1`` int64 places of items in
         ``data``, of kind OFFSETS.  Of dictionary type: ``codes``, and no data.
@@ -79,8 +77,6 @@ class PhysicalColumn:
         One bool a row, or None where no row is null.
     bounds
         Where each page begins, and the number of rows: int64 of pages + 1.
-    dictionary
-        The values of a dictionary type.
     """
 
     node: FieldNode
@@ -101,8 +97,6 @@ class NodeValues:
 
     Attributes
     ----------
-    length
-        Rows.
     values
         Their values; None for structs, lists of fixed size and nulls. Of a list: ``length + 1``
         offsets into the items that are given with it, int32. Of dictionary type: codes.
@@ -142,10 +136,7 @@ _VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 def field_nodes(schema: pa.Schema) -> tuple[FieldNode, ...]:
     """Return the nodes of a schema in preorder.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        For a type that segments do not hold; names the path and the type.
+    Raises UnsupportedTypeError for a type that segments do not hold; names the path and the type.
     """
     nodes: list[FieldNode] = []
     for top, field in enumerate(schema):
@@ -201,8 +192,6 @@ def shred(
     ----------
     array
         All rows of the field in the segment; may be a slice.
-    node, nodes
-        The node of the field, and all nodes of the schema.
     page_rows
         Top-level rows of a page.
     """

@@ -70,8 +70,6 @@ class PhysicalValues:
     ----------
     kind, width
         The type of the values; see :class:`~tessel.store.encodings.codes.ValueKind`.
-    length
-        How many values.
     data
         One element a value, of :func:`native_dtype`: bool as one byte each, decimals ``(n, 2)``,
         fixed-size bytes ``(n, width)``. For text and binary, the bytes of all values.
@@ -292,10 +290,7 @@ def count_ones(bitmap: Bytes, length: int) -> int:
 def check_validity(page: Page) -> None:
     """Check slot 0 of a page against its record.
 
-    Raises
-    ------
-    CorruptSegmentError
-        When the bitmap is cut, or does not have ``null_count`` zeros.
+    Raises CorruptSegmentError when the bitmap is cut, or does not have ``null_count`` zeros.
     """
     bitmap = page.validity()
     if bitmap is None:

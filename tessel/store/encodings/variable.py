@@ -53,10 +53,7 @@ def gather_spans(
 ) -> tuple[npt.NDArray[np.int32], Bytes]:
     """Return the bytes ``[start, start + length)`` behind one another, and int32 offsets.
 
-    Raises
-    ------
-    InvalidInputError
-        When that is more than 32-bit offsets reach.
+    Raises InvalidInputError when that is more than 32-bit offsets reach.
     """
     ends = np.cumsum(lengths, dtype=np.int64)
     total = _fitting(int(ends[-1]) if len(ends) else 0)
@@ -77,10 +74,7 @@ def gather_spans(
 def take_values(values: PhysicalValues, rows: npt.NDArray[Any]) -> PhysicalValues:
     """Return the values at ``rows`` (any integer dtype, inside): any order, repeats, maybe none.
 
-    Raises
-    ------
-    InvalidInputError
-        When they are text of more than 2 GiB.
+    Raises InvalidInputError when they are text of more than 2 GiB.
     """
     if values.offsets is None:
         data = values.data[rows]
@@ -207,10 +201,7 @@ class Variable(PageEncoding):
     ) -> None:
         """Refuse: values have no fixed width.
 
-        Raises
-        ------
-        TypeError
-            Always; readers ask only for kinds of fixed width.
+        Raises TypeError: always; readers ask only for kinds of fixed width.
         """
         raise TypeError("values of any length are decoded by decode(), not into an array")
 

@@ -116,10 +116,7 @@ class EventFile:
     def batches(self) -> Iterator[EventBatch]:
         """Give the batches of all whole frames.
 
-        Raises
-        ------
-        CorruptStoreError
-            For damage, and for a dump that was cut off.
+        Raises CorruptStoreError for damage, and for a dump that was cut off.
         """
         is_ended = False
         while 0 < self.end < self.size and not is_ended:

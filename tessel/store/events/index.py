@@ -98,8 +98,6 @@ class EntityLogs:
 
     Attributes
     ----------
-    logs
-        Of each shape the events.
     lists
         Names of the components of which an event had several values: they are lists from then on,
         whatever becomes of the event.
@@ -209,10 +207,6 @@ class View:
 
     Attributes
     ----------
-    entities
-        The logs of each entity.
-    timelines
-        By name.
     last_id
         The greatest id that was ever here.
     """
@@ -344,10 +338,7 @@ class Draft:
     def declare(self, shape: Shape) -> None:
         """Take up a shape, unless it does not fit those that are here.
 
-        Raises
-        ------
-        InvalidInputError
-            For a timeline of another kind, or a component of another type.
+        Raises InvalidInputError for a timeline of another kind, or a component of another type.
         """
         for timeline in shape.timelines:
             known = self._before.timelines.get(timeline.name)

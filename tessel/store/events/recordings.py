@@ -243,8 +243,6 @@ class Description:
 
     Attributes
     ----------
-    entity
-        The path.
     timelines
         By name, sorted.
     components
@@ -274,10 +272,7 @@ class Description:
     def read(cls, symbol: str, attached: Mapping[str, Any], schema: TableSchema) -> Description:
         """Read what :func:`save_recording` attached; refuse what does not fit the columns.
 
-        Raises
-        ------
-        InvalidInputError
-            For a symbol that is no recording, though it says so.
+        Raises InvalidInputError for a symbol that is no recording, though it says so.
         """
         entity, timelines = attached.get("entity"), attached.get("timelines")
         components, lists = attached.get("components"), attached.get("lists")

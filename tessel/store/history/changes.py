@@ -105,8 +105,6 @@ class Repacking:
     ----------
     name, symbol
         Name of the symbol where this takes place, and its id.
-    before, after
-        The extents.
     """
 
     name: str
@@ -271,8 +269,6 @@ def splice(
 
     Parameters
     ----------
-    pieces, edits
-        The rows, and what happens to them, in order.
     come
         Returns the rows that come by an edit.
     go
@@ -306,8 +302,6 @@ class Tried:
     ----------
     symbols
         The symbols, which are changed.
-    number
-        The commit.
     committed
         What the log shall record.
     """

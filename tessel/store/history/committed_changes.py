@@ -176,8 +176,6 @@ class CommittedChanges:
     ----------
     documents
         The changes as plain data.
-    name
-        The document that they are from.
     """
 
     def __init__(self, documents: Iterable[Any] = (), name: str = "") -> None:

@@ -146,10 +146,7 @@ class Committer(Versions):
 
         The number may have been another writer's, whose entry was collected meanwhile.
 
-        Raises
-        ------
-        CommitUnknownError
-            When that can no longer be told.
+        Raises CommitUnknownError when that can no longer be told.
         """
         head = self.head()
         if head is not None and self.refs_at(head).keeps(entry.number):

@@ -32,10 +32,6 @@ class Member:
 
     Attributes
     ----------
-    set, manifest
-        The set, and the name of the manifest.
-    symbol, name
-        Id and name of the symbol.
     segments
         How many of its segments are there, as its extents say.
     """
@@ -156,8 +152,6 @@ class Snapshot(Mapping[str, SymbolState]):
 
     Parameters
     ----------
-    nodes
-        Reads nodes.
     root, lookup
         The roots of the symbol index, and of the lookup from manifests to symbols.
     """

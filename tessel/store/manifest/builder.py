@@ -106,8 +106,6 @@ class ManifestBuilder:
 
         Parameters
         ----------
-        symbol
-            Its id.
         slices
             What the segment writer returned, in row order.
         types

@@ -50,12 +50,8 @@ class LazyColumns:
 
     Parameters
     ----------
-    source
-        What reads the pieces.
     pieces
         Column slices of one row range, at least one.
-    schema
-        The columns of all of them together.
 
     Attributes
     ----------

@@ -356,21 +356,15 @@ def rows_as_table(
 ) -> pa.Table:
     """Return rows given as dictionaries as a table with the columns of a symbol.
 
+    Raises ColumnNotFoundError for a name that no column has; InvalidInputError for what are no
+    rows, and for values that a column cannot hold.
+
     Parameters
     ----------
     rows
         The rows; a column that one does not name is missing in it.
-    schema
-        The columns of the symbol.
     evolve
         Whether other names become columns: as for ``append``.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        For a name that no column has.
-    InvalidInputError
-        For what are no rows, and for values that a column cannot hold.
     """
     listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Mapping) else None
     if listed is None or not all(isinstance(row, Mapping) for row in listed):

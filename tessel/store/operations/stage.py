@@ -41,12 +41,6 @@ class Stage:
 
     Parameters
     ----------
-    objects
-        Where to read and write.
-    base
-        The version that the transaction began with.
-    manifest
-        Reads a manifest, or returns one that was read before.
     configuration
         Says which symbols share a manifest; by default the usual ones.
     history
@@ -326,10 +320,7 @@ def _with_extents(change: Change, states: Mapping[int, tuple[ManifestEntry, ...]
 def _in_order(altered: list[Working]) -> Iterator[Working]:
     """Yield symbols so that each name is free when another symbol gets it.
 
-    Raises
-    ------
-    InvalidInputError
-        Where names go round in a circle.
+    Raises InvalidInputError where names go round in a circle.
     """
     waiting = list(altered)
     while waiting:

@@ -184,12 +184,8 @@ def planned_compaction(
 
     Parameters
     ----------
-    symbol, version
-        The symbol, and the version that it is looked at.
     table, columns
         Its segments, and how many columns it has.
-    target
-        As for ``Repository.compact``.
     """
     segments_before, bytes_before = footprint(table)
     segments, rewritten = segments_before, 0

@@ -117,8 +117,6 @@ def encode_column(
         Cut into pages already.
     page_shift
         How it was cut; recorded only.
-    profile
-        What to aim at.
     forced
         The name of an encoding to use wherever it can hold a page.
     """
@@ -217,8 +215,6 @@ class _Payload:
         What it consists of, padding included.
     starts
         Where slots 1 to 4 begin.
-    length
-        Bytes.
     """
 
     encoded: EncodedPage

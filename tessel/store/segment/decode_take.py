@@ -44,17 +44,13 @@ _PHYSICAL = {ValueKind.TEXT: pa.string(), ValueKind.BINARY: pa.binary()}
 def take_column(segment: SegmentPages, node: FieldNode, rows: Integers) -> pa.Array:
     """Return rows of a top-level column, or of a struct's child projected alone.
 
+    Raises InvalidInputError for a row that the segment does not have; CorruptSegmentError when a
+    page that holds one of the rows is damaged.
+
     Parameters
     ----------
     rows
         int64, in any order, repeats allowed.
-
-    Raises
-    ------
-    InvalidInputError
-        For a row that the segment does not have.
-    CorruptSegmentError
-        When a page that holds one of the rows is damaged.
     """
     check_rows(segment, rows)
     values: list[NodeValues | None] = [None] * len(segment.nodes)
@@ -65,10 +61,7 @@ def take_column(segment: SegmentPages, node: FieldNode, rows: Integers) -> pa.Ar
 def check_rows(segment: SegmentPages, rows: Integers) -> None:
     """Refuse rows that the segment does not have.
 
-    Raises
-    ------
-    InvalidInputError
-        Names the first of them.
+    Raises InvalidInputError, which names the first of them.
     """
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < segment.row_count:
         wrong = rows[(rows < 0) | (rows >= segment.row_count)]

@@ -43,8 +43,6 @@ class Wanted:
 
     Attributes
     ----------
-    key, segment
-        The segment.
     nodes
         Columns; all nodes below are fetched with them.
     rows

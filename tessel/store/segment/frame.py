@@ -118,6 +118,8 @@ def frame(
 ) -> Frame:
     """Return the frame of all files of a schema that are cut alike.
 
+    Raises FrameError when rows and shifts need another number of records.
+
     Parameters
     ----------
     message
@@ -128,11 +130,6 @@ def frame(
         A byte a column: its page shift, and 1 where it has a dictionary.
     page_records
         How many there are: nothing larger is allocated.
-
-    Raises
-    ------
-    FrameError
-        When rows and shifts need another number of records.
     """
     expected = expectations(message)
     shift = np.frombuffer(shifts, np.uint8).astype(np.int64)

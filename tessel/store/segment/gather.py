@@ -59,6 +59,8 @@ def gather_columns(
 ) -> list[pa.Array | None]:
     """Return single rows of columns, or None for a column that is not plain in all segments.
 
+    Raises CorruptSegmentError when a page that holds one of the rows is damaged.
+
     Parameters
     ----------
     parts
@@ -73,11 +75,6 @@ def gather_columns(
     -------
     list
         One entry a column, of the type that it is stored in.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When a page that holds one of the rows is damaged.
     """
     found: list[pa.Array | None] = [None] * len(parts[0].nodes)
     for group in _groups(parts):

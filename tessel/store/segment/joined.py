@@ -87,8 +87,6 @@ class _JoinedFile(SegmentFile):
 
     Parameters
     ----------
-    metadata
-        Theirs.
     starts
         Where the pages of each file begin among those of all.
     """
@@ -160,10 +158,7 @@ class JoinedPages(SegmentPages):
     def rows(self, spans: Integers) -> Integers:
         """Return which rows of all are rows ``[start, stop)`` of each segment, int64.
 
-        Raises
-        ------
-        CorruptSegmentError
-            When a segment has not so many rows.
+        Raises CorruptSegmentError when a segment has not so many rows.
         """
         starts, stops = spans[:, 0] + self._file_rows[:-1], spans[:, 1] + self._file_rows[:-1]
         holds = (spans[:, 0] >= 0) & (starts <= stops) & (stops <= self._file_rows[1:])
@@ -231,10 +226,7 @@ class JoinedPages(SegmentPages):
     def dictionary_array(self, node: int, rows: int) -> pa.Array:
         """Refuse: a column of dictionary type has another dictionary in each segment.
 
-        Raises
-        ------
-        CorruptSegmentError
-            Always, as for all segments that are not alike.
+        Raises CorruptSegmentError: always, as for all segments that are not alike.
         """
         raise _unlike(self.file.object)
 
@@ -254,19 +246,16 @@ class JoinedPages(SegmentPages):
 def join_segments(keys: Sequence[SegmentKey], held: Sequence[pa.Buffer]) -> JoinedPages:
     """Open segments of one schema together.
 
+    Raises CorruptSegmentError when they are not alike, or something is wrong with one of them; it
+    does not say with which; ValueError when their schema is none, or their rows need other page
+    tables than there are.
+
     Parameters
     ----------
     keys
         At least one.
     held
         All bytes of each.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When they are not alike, or something is wrong with one of them; it does not say with which.
-    ValueError
-        When their schema is none, or their rows need other page tables than there are.
     """
     # Copies, which small slices of bytes are made of faster than views.
     parts = [each.to_pybytes() for each in held]

@@ -115,10 +115,6 @@ class PageStatistics:
 
     Parameters
     ----------
-    rows
-        Rows of the piece.
-    columns
-        Page edges and zone maps, by name. Of a column that is not among them nothing is known.
     types
         The type of every column that may be asked for.
 
@@ -126,8 +122,6 @@ class PageStatistics:
     ----------
     edges
         The edges of the row ranges: int64, ascending, from 0 to ``rows``.
-    row_counts
-        Rows of each range.
     """
 
     def __init__(

@@ -86,8 +86,6 @@ class PageTable:
 
     Attributes
     ----------
-    node
-        The column.
     facts
         Shape (:attr:`PageFact.COUNT`, pages), read-only; of pages that are not in place, what they
         are once unpacked.
@@ -143,8 +141,6 @@ class PageStack:
 
     Attributes
     ----------
-    tables
-        One a column.
     facts, gaps
         Theirs, shape (lines, columns, pages), read-only; no gaps where none has any.
     first_flags

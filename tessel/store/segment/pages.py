@@ -77,10 +77,6 @@ class SegmentPages:
 
     Attributes
     ----------
-    file, data
-        As given.
-    row_count
-        Top-level rows.
     nodes
         The physical columns, by number.
     tops
@@ -151,10 +147,8 @@ class SegmentPages:
     def page(self, node: int, number: int) -> Page:
         """Return a page that may be decoded.
 
-        Raises
-        ------
-        CorruptSegmentError
-            When its checksum or its contents are wrong; names object, column and page.
+        Raises CorruptSegmentError when its checksum or its contents are wrong; names object, column
+        and page.
         """
         known = self._known.get(node)
         if known is None:
@@ -242,10 +236,7 @@ class SegmentPages:
     def columns(self, column_ids: tuple[int, ...]) -> tuple[FieldNode, ...]:
         """Return the top-level nodes of columns, with their page tables read.
 
-        Raises
-        ------
-        ColumnNotFoundError
-            For an id that the segment does not have.
+        Raises ColumnNotFoundError for an id that the segment does not have.
         """
         found = self._columns.get(column_ids)
         if found is None:
@@ -300,10 +291,7 @@ class SegmentPages:
     def verify(self) -> None:
         """Read all pages, whether or not that was done before.
 
-        Raises
-        ------
-        CorruptSegmentError
-            For the first page that is damaged.
+        Raises CorruptSegmentError for the first page that is damaged.
         """
         for node in range(len(self.nodes)):
             self.verify_column(node)

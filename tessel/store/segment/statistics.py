@@ -94,8 +94,6 @@ def summarise(column: pa.ChunkedArray, distinct: pa.Array | None = None) -> Colu
 
     Parameters
     ----------
-    column
-        Its values.
     distinct
         The values that are in it, if they are known, without nulls: fewer to look at.
     """

@@ -209,10 +209,7 @@ def stored_columns(
 
     The pages are verified, where they were not before; their bytes are there.
 
-    Raises
-    ------
-    CorruptSegmentError
-        When one of the pages is damaged.
+    Raises CorruptSegmentError when one of the pages is damaged.
     """
     if start >= stop:
         return None

@@ -90,8 +90,6 @@ class WrittenSegment:
 
     Attributes
     ----------
-    key
-        Where its bytes are.
     column_from, column_to
         The ids of its columns, ``[from, to)``.
     """
@@ -107,8 +105,6 @@ class WrittenSlice:
 
     Attributes
     ----------
-    rows
-        Rows of the range.
     segments
         In the order of their columns.
     first_time, last_time
@@ -129,8 +125,6 @@ class SegmentWriter:
 
     Parameters
     ----------
-    objects
-        Where to.
     schema
         The columns as stored (see :mod:`tessel.store.segment.types`), in the user's order.
     column_ids

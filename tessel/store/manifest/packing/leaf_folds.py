@@ -154,12 +154,6 @@ class LeafFolds:
 
     Parameters
     ----------
-    configuration
-        Sets and rules.
-    after
-        The symbols as the commit leaves them.
-    fresh
-        Names of the manifests that it writes.
     staged
         Rows that are in no manifest yet; opens manifests, those that the commit writes too.
     """

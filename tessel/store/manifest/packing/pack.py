@@ -44,10 +44,6 @@ class Closure:
 
     Parameters
     ----------
-    membership
-        The snapshot before.
-    symbols
-        Ids of those that start it.
     alone
         Whether symbols leave their manifests by themselves: then nobody is drawn in, and the
         manifests stay with those who share them.
@@ -153,8 +149,6 @@ class _Outcome:
     ----------
     placed
         Each manifest: its set, the parts of items in it, and the existing one that holds them.
-    overflowed, split
-        As in :class:`PackingMetrics`.
     """
 
     placed: list[tuple[ManifestSet, list[tuple[Item, Part]], str | None]]

@@ -59,8 +59,6 @@ class SymbolContent:
     ----------
     id
         Its id; one that the snapshot does not know is a symbol created in this transaction.
-    name
-        Its name, which rules look at.
     bytes_per_segment
         Estimated bytes of a manifest that one of its segments takes; at least one.
     runs
@@ -206,8 +204,6 @@ class PlannedManifest:
     ----------
     set
         The set to store with it; None for a tail.
-    parts
-        What it holds, by symbol id.
     segments, bytes
         How many segments, and their estimated bytes.
     of_leaf
@@ -316,12 +312,8 @@ def oversized(
 
     Parameters
     ----------
-    configuration
-        The one they were planned with.
     written, lengths
         The manifests, and how many bytes each of them came to.
-    inflation
-        What they were planned with.
 
     Returns
     -------
