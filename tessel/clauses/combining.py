@@ -163,12 +163,6 @@ class CombinedInput:
 
     Attributes
     ----------
-    name
-        What errors call it.
-    schema
-        Its columns after its own clauses.
-    bytes
-        Estimated bytes to read for it.
     units
         A number above those of all of its units.
     sources
@@ -190,8 +184,6 @@ class PlanLimits:
     ----------
     workers
         Tasks that run at a time.
-    live_bytes
-        Bytes of units alive at a time.
     bucket_bytes
         Aimed-for bytes of a hash bucket.
     codes
@@ -278,12 +270,8 @@ class Combining(Clause):
 
         Parameters
         ----------
-        inputs
-            What is known of each input, this query's first.
         combined
             The schema of the result.
-        limits
-            What the plan is made for.
         """
 
     def reads(
@@ -324,21 +312,13 @@ def common_schema(
 ) -> pa.Schema:
     """Return the columns that several inputs have together.
 
+    Raises PlanError where no column is left; SchemaMismatchError where no type holds all values of
+    columns of one name.
+
     Parameters
     ----------
-    clause
-        What errors call the clause.
-    schemas
-        Those of the inputs.
     join
         ``"outer"``: all columns, in order of first appearance; ``"inner"``: those that all have.
-
-    Raises
-    ------
-    PlanError
-        Where no column is left.
-    SchemaMismatchError
-        Where no type holds all values of columns of one name.
     """
     from tessel.store.promotion import promote
 

@@ -51,12 +51,8 @@ class NamedAggregate:
 
     Attributes
     ----------
-    output
-        Name of the result.
     column
         What is aggregated; None for an aggregate that counts rows (``size``).
-    aggregate
-        How.
     further
         The other columns of an aggregate of several, such as a weight.
     computed

@@ -113,10 +113,6 @@ def stored_first_rows(
     ----------
     rows
         Of one unit, not read yet; they stay as they are.
-    ordering
-        What rows are ordered by.
-    count
-        How many are wanted of all units.
     limit
         What a row must reach; None where that is not known.
     later

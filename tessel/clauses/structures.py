@@ -87,8 +87,6 @@ class StructuredUnits:
 
     Attributes
     ----------
-    index
-        What is left of the segment index.
     units
         For each unit the positions of its segments in ``index``. A position that stands in several
         units is loaded once.

@@ -154,8 +154,6 @@ def reduction_of(which: str, kinds: Sequence[pa.DataType]) -> Reduction:
     ----------
     which
         As :class:`~tessel.clauses.aggregates.FromReductions` lists them.
-    kinds
-        The types of the columns.
     """
     if which == "count":
         return _Count()

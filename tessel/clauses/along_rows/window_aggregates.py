@@ -93,8 +93,6 @@ def window_aggregate(
 
     Parameters
     ----------
-    aggregate
-        What is computed.
     values
         The column; None for an aggregate that counts rows.
     windows
@@ -102,8 +100,6 @@ def window_aggregate(
     least
         Values that are not missing (rows, where those are counted) of which a window has at least
         so many, or its result is missing; nothing is computed of it then.
-    column
-        Name of the column, for errors.
     """
     if values is None:
         lengths = windows.lengths

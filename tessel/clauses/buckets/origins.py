@@ -39,6 +39,8 @@ def bucketer_for(
 ) -> Bucketer:
     """Return the bucketer of a rule for an index type.
 
+    Raises PlanError or IndexColumnError for a rule that is none, or finer than the index.
+
     Parameters
     ----------
     rule
@@ -56,11 +58,6 @@ def bucketer_for(
         For an origin that depends on the data: the first (``start``, ``start_day``) or last
         (``end``, ``end_day``) time of the rows, in the unit of the index; None while it is not
         known, or where there are no rows.
-
-    Raises
-    ------
-    PlanError, IndexColumnError
-        For a rule that is none, or finer than the index.
     """
     index = _Index.of(kind)
     read = parse_rule(rule)

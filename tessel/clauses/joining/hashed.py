@@ -352,13 +352,7 @@ class _PartOfUnit(PartOfStep):
 @register
 @dataclass(frozen=True)
 class OrderJoined(Clause):
-    """Bring the rows of one unit, which several buckets gave, back into their order.
-
-    Attributes
-    ----------
-    schema
-        The columns of the result.
-    """
+    """Bring the rows of one unit, which several buckets gave, back into their order."""
 
     name: ClassVar[str] = "order_joined"
     internal: ClassVar[bool] = True

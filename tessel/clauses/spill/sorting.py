@@ -80,12 +80,6 @@ class ExternalSort(Closing):
 
     Parameters
     ----------
-    ordering
-        By what.
-    schema
-        Of all tables.
-    workspace
-        The account and the files of the query.
     most
         Bytes that it may hold; by default all that the query may.
     dictionaries

@@ -71,12 +71,8 @@ class BoundUnit(ProcessingUnit):
 
     Parameters
     ----------
-    ordinal, schema
-        As of any unit.
     batches
         Its rows, at least one, in their order; all have the same clauses bound to them.
-    symbol
-        Ordinal of the input.
 
     Attributes
     ----------

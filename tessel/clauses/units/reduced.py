@@ -192,8 +192,6 @@ def units_of_tables(
     ----------
     tables
         Of one schema.
-    index
-        The time index of the units.
     workspace
         Of the query, to whose byte budget many units fit.
     """

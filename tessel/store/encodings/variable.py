@@ -201,7 +201,7 @@ class Variable(PageEncoding):
     ) -> None:
         """Refuse: values have no fixed width.
 
-        Raises TypeError: always; readers ask only for kinds of fixed width.
+        Raises TypeError always: readers ask only for kinds of fixed width.
         """
         raise TypeError("values of any length are decoded by decode(), not into an array")
 

@@ -328,8 +328,8 @@ def error_reply(sequence: int, error: TesselError) -> bytes:
 def receive_reply(connection: socket.socket, sequence: int) -> int:
     """Return how many events of a request were new.
 
-    Raises TesselError: what the store refused the request with; ConnectionError where the store is
-    gone, or what answers is none.
+    Raises the TesselError that the store refused the request with; ConnectionError where the store
+    is gone, or what answers is none.
     """
     kind, found, length = REPLY.unpack(receive(connection, REPLY.size))
     if kind not in (_TAKEN, _REFUSED) or length > _MOST_REPLY_BYTES:

@@ -226,7 +226,7 @@ class JoinedPages(SegmentPages):
     def dictionary_array(self, node: int, rows: int) -> pa.Array:
         """Refuse: a column of dictionary type has another dictionary in each segment.
 
-        Raises CorruptSegmentError: always, as for all segments that are not alike.
+        Raises CorruptSegmentError always, as for all segments that are not alike.
         """
         raise _unlike(self.file.object)
 
