@@ -21,14 +21,11 @@ from tessel.store.encodings.arithmetic import (
     fill_linear,
     fit_linear,
     linear_at,
-    linear_in_segment,
-    slot_places,
     stored_width,
 )
 from tessel.store.encodings.base import (
     EncodedPage,
     Packing,
-    PagedRows,
     PageEncoding,
     PageSummary,
     Profile,
@@ -212,19 +209,6 @@ class Variable(PageEncoding):
         starts, stops = _spans(page, rows)
         offsets, data = gather_spans(_data(page), starts, stops - starts)
         return PhysicalValues(page.kind, page.width, len(rows), data, offsets)
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Find the offsets of many pages at once, then the bytes."""
-        segment, records, rows = wanted.segment, wanted.records, wanted.rows
-        if len(rows) > _FEW * 16:
-            return None
-        starts = linear_in_segment(segment, records, rows)
-        stops = linear_in_segment(segment, records, rows + 1)
-        if starts is None or stops is None:
-            return None
-        places = slot_places(records, 2) + starts.view(np.int64)
-        offsets, data = gather_spans(segment, places, (stops - starts).view(np.int64))
-        return PhysicalValues(wanted.kind, wanted.width, len(rows), data, offsets)
 
 
 def _fit(offsets: npt.NDArray[np.int32], profile: Profile) -> LinearFit:

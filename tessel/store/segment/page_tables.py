@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ NUMBERS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOA
 _WORD_BYTES: Final = 8
 _KINDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.DECIMAL}
 """Those too where all values are so narrow."""
+
+_WORDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.OFFSETS}
+"""Kinds of which any value is in one word."""
 
 _ARITHMETIC: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
 """Encodings in which any value is found by arithmetic."""
@@ -164,6 +167,48 @@ class PageStack:
         return cls(tuple(tables), facts, gaps, np.array(first_flags, np.int64)[:, None])
 
 
+class PageWords(NamedTuple):
+    """Where arithmetic finds a value in pages of any column.
+
+    Attributes
+    ----------
+    facts
+        Shape (:attr:`PageFact.COUNT`, 1, pages), read-only.
+    words
+        In which pages it finds integers, codes, or the bits of values.
+    coded, scaled
+        In which of these they are codes, and integers divided by a power of ten.
+    texts, same
+        In which it finds texts, and in which of these one text.
+    """
+
+    facts: Integers
+    words: npt.NDArray[np.bool_]
+    coded: npt.NDArray[np.bool_]
+    scaled: npt.NDArray[np.bool_]
+    texts: npt.NDArray[np.bool_]
+    same: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, records: npt.NDArray[np.void], node: FieldNode, *, has_dictionary: bool
+    ) -> PageWords:
+        """Return where the values are that pages of these records hold."""
+        encodings = records["encoding"]
+        in_place = records["codec"] == Codec.NONE
+        inside = in_place & IS_ADDRESSABLE[records["inner"]] & (records["exceptions"] == 0)
+        coded = inside & (encodings == EncodingCode.DICTIONARY) & has_dictionary
+        scaled = inside & (encodings == EncodingCode.SCALED)
+        plain = _PLAIN[encodings] if node.kind in _WORDS else encodings == EncodingCode.LINEAR
+        facts = _facts(records, node)[:, None]
+        facts.flags.writeable = False
+        words = (in_place & plain) | coded | scaled
+        has_texts = in_place & (node.kind in (ValueKind.TEXT, ValueKind.BINARY))
+        same = has_texts & (encodings == EncodingCode.CONSTANT)
+        texts = same | (has_texts & (encodings == EncodingCode.VARIABLE))
+        return cls(facts, words, coded, scaled, texts, same)
+
+
 def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
     """Return the table of a column; None where some page holds no integers.
 
@@ -239,7 +284,8 @@ def _facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
     alone = flat | (records["encoding"] == EncodingCode.CONSTANT)
     facts[PageFact.START] = records["offset"].view(np.int64) + records["starts"][:, 0]
     facts[PageFact.WIDTH] = np.where(alone, 0, records["bit_width"])
-    facts[PageFact.WIDTH][flat] = 1 if node.kind == ValueKind.BOOLEAN else node.width * 8
+    width = 1 if node.kind == ValueKind.BOOLEAN else min(node.width, _WORD_BYTES) * 8
+    facts[PageFact.WIDTH][flat] = width
     facts[PageFact.MASK] = _MASKS[facts[PageFact.WIDTH]]
     facts[PageFact.BASE] = np.where(flat, 0, records["base"].view(np.int64))
     facts[PageFact.STEP] = np.where(alone, 0, records["step"].view(np.int64))

@@ -33,7 +33,7 @@ from tessel.store.encodings.values import (
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.known_pages import UNPACKED, SoundPages, is_running, summed
-from tessel.store.segment.page_tables import PageStack, PageTable, page_table
+from tessel.store.segment.page_tables import PageStack, PageTable, PageWords, page_table
 from tessel.store.segment.validation import damaged
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class SegmentPages:
         self._zone_maps: dict[int, ZoneMaps] = {}
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._page_tables: dict[int, PageTable | None] = {}
+        self._page_words: dict[int, PageWords] = {}
         self._stacks: dict[tuple[int, ...], PageStack] = {}
         self.memos: LruCache[Hashable, Any] = LruCache(_MOST_MEMOS)
         self.stored: dict[int, StoredColumn | None] = {}
@@ -254,6 +255,15 @@ class SegmentPages:
             table = None if self._always else page_table(self.file, self.nodes[node])
             self._page_tables[node] = table
         return self._page_tables[node]
+
+    def page_words(self, node: int) -> PageWords:
+        """Return where arithmetic finds values of a column."""
+        found = self._page_words.get(node)
+        if found is None:
+            has_dictionary = self.dictionary(node) is not None
+            made = PageWords.of(self.records(node), self.nodes[node], has_dictionary=has_dictionary)
+            found = self._page_words[node] = made
+        return found
 
     def page_stack(self, tables: Sequence[PageTable]) -> PageStack:
         """Return tables of this segment together; their columns are cut alike."""
