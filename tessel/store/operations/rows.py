@@ -71,7 +71,7 @@ _APPEND_HINT = (
 
 
 def append(stage: Stage, symbol: str, data: Any, *, evolve: Evolve = None) -> None:
-    """Add rows at the end of a symbol; see ``Repository.append``."""
+    """Add rows at the end of a symbol; see ``Store.append``."""
     working = stage.existing(symbol)
     incoming = take(working, data, evolve)
     tables = incoming.tables
@@ -91,7 +91,7 @@ def update(
     date_range: tuple[Any, Any] | None = None,
     evolve: Evolve = None,
 ) -> None:
-    """Replace the rows in a range of times; see ``Repository.update``."""
+    """Replace the rows in a range of times; see ``Store.update``."""
     working = stage.existing(symbol)
     index = working.state.schema.index
     if index is None:

@@ -46,7 +46,7 @@ def write(
     metadata: Mapping[str, Any] | None = None,
     encodings: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a table as a symbol; see ``Repository.write``."""
+    """Write a table as a symbol; see ``Store.write``."""
     check_symbol_name(symbol)
     kept = checked_metadata(metadata)
     frame = read_frame(data)

@@ -34,7 +34,7 @@ def upsert(
     keys: Sequence[str],
     evolve: Evolve = None,
 ) -> None:
-    """Replace rows by key, add those of new keys; see ``Repository.upsert``."""
+    """Replace rows by key, add those of new keys; see ``Store.upsert``."""
     working = stage.existing(symbol)
     names = _checked_keys(keys, working.state.schema)
     incoming = take(working, data, evolve)

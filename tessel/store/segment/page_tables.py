@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,10 @@ import numpy.typing as npt
 from tessel.cached import cached
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
+from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.encodings.inner import IS_ADDRESSABLE, inner_of
-from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.encodings.values import INTEGER_ENCODINGS, Bytes, Integers, Page
+from tessel.store.encodings.inner import IS_ADDRESSABLE
+from tessel.store.encodings.values import INTEGER_ENCODINGS, Integers
 from tessel.store.segment.file import SegmentFile
 
 NOT_SCALED: Final = -1
@@ -349,70 +348,3 @@ def _gaps(records: npt.NDArray[np.void], is_coded: bool, is_plain: bool) -> Inte
     gaps[Gap.PLACE_WIDTH] = records["inner_width"]
     gaps[Gap.VALUES] = starts + records["starts"][:, _VALUES_SLOT]
     return gaps
-
-
-# --- unpacking ------------------------------------------------------------------------------------
-
-
-def placed_pages(
-    tables: Sequence[PageTable], pages: Sequence[Sequence[Page]], numbers: Integers
-) -> tuple[Bytes, Integers, Integers]:
-    """Lay pages of columns one behind the other, so that all of them are read in place.
-
-    Parameters
-    ----------
-    tables
-        Columns that are cut alike.
-    pages
-        Of each column, those of some numbers; verified.
-    numbers
-        Ascending.
-
-    Returns
-    -------
-    data, facts, gaps : numpy.ndarray
-        The bytes, and both tables of all columns for these bytes; nothing is said of other pages.
-    """
-    place = 0
-    places: list[list[tuple[int, int]]] = []
-    for table, held in zip(tables, pages, strict=True):
-        own: list[tuple[int, int]] = []
-        for number, page in zip(numbers.tolist(), held, strict=True):
-            words = aligned(place + len(page.payload))
-            own.append((place, words))
-            decoded = table.forms[number] == PageForm.DECODED
-            place = aligned(words + page.length * _WORD_BYTES) if decoded else words
-        places.append(own)
-    data = np.empty(place + _WORD_BYTES, np.uint8)
-    data[place:] = 0
-    facts = np.stack([table.facts for table in tables], axis=1)
-    gaps = np.stack([table.gaps for table in tables], axis=1)
-    for column, table in enumerate(tables):
-        for number, page, (at, words) in zip(
-            numbers.tolist(), pages[column], places[column], strict=True
-        ):
-            data[at : at + len(page.payload)] = page.payload
-            moved = at - int(table.starts[number])
-            facts[PageFact.START, column, number] += moved
-            gaps[[Gap.PLACES, Gap.VALUES], column, number] += moved
-            if gaps[Gap.VALIDITY, column, number] >= 0:
-                gaps[Gap.VALIDITY, column, number] += moved
-            if table.forms[number] == PageForm.DECODED:
-                held_words = data[words : words + page.length * _WORD_BYTES].view(np.int64)
-                _decode(page, held_words)
-                kept = facts[PageFact.EXPONENT, column, number]
-                facts[:, column, number] = words, 64, -1, 0, 0, kept
-    for array in (data, facts, gaps):
-        array.flags.writeable = False
-    return data, facts, gaps
-
-
-def _decode(page: Page, out: npt.NDArray[np.int64]) -> None:
-    """Write the integers of a page, or the bits of its floats."""
-    if _HAS_INNER[page.encoding]:
-        inner_of(page).integers_into(page, 0, page.length, out)
-        return
-    values: npt.NDArray[Any] = encoding_by_code(page.encoding).decode(page, 0, page.length).data
-    if values.dtype == np.float32:
-        values = values.view(np.uint32)
-    out[...] = values.view(np.int64) if values.dtype.itemsize == _WORD_BYTES else values

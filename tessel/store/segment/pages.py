@@ -136,14 +136,11 @@ class SegmentPages:
 
     def first_rows(self, node: int) -> Integers:
         """Return the first row of each page and the number of rows: int64 of pages + 1."""
-        found = self._first_rows.get(node)
-        if found is None:
-            records = self.records(node)
-            found = np.empty(len(records) + 1, np.int64)
-            found[:-1] = records["first_row"]
-            found[-1] = int(self.file.directory["value_count"][node])
-            self._first_rows[node] = found
-        return found
+        if node not in self._first_rows:
+            values = int(self.file.directory["value_count"][node])
+            rows = self.records(node)["first_row"].astype(np.int64)
+            self._first_rows[node] = np.append(rows, values)
+        return self._first_rows[node]
 
     def page(self, node: int, number: int) -> Page:
         """Return a page that may be decoded.
@@ -227,10 +224,9 @@ class SegmentPages:
 
     def zone_maps(self, node: int) -> ZoneMaps:
         """Return the bounds and counts of all data pages of a column; they are kept."""
-        found = self._zone_maps.get(node)
-        if found is None:
-            found = self._zone_maps[node] = self.file.zone_maps(node)
-        return found
+        if node not in self._zone_maps:
+            self._zone_maps[node] = self.file.zone_maps(node)
+        return self._zone_maps[node]
 
     # --- many pages at once -----------------------------------------------------------------------
 
@@ -258,12 +254,11 @@ class SegmentPages:
 
     def page_words(self, node: int) -> PageWords:
         """Return where arithmetic finds values of a column."""
-        found = self._page_words.get(node)
-        if found is None:
-            has_dictionary = self.dictionary(node) is not None
-            made = PageWords.of(self.records(node), self.nodes[node], has_dictionary=has_dictionary)
-            found = self._page_words[node] = made
-        return found
+        if node not in self._page_words:
+            coded = self.dictionary(node) is not None
+            made = PageWords.of(self.records(node), self.nodes[node], has_dictionary=coded)
+            self._page_words[node] = made
+        return self._page_words[node]
 
     def page_stack(self, tables: Sequence[PageTable]) -> PageStack:
         """Return tables of this segment together; their columns are cut alike."""
