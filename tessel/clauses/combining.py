@@ -182,10 +182,6 @@ class PlanLimits:
 
     Attributes
     ----------
-    workers
-        Tasks that run at a time.
-    bucket_bytes
-        Aimed-for bytes of a hash bucket.
     codes
         Text columns of the result that may come out as codes: what stands behind takes them so.
     is_here
@@ -266,13 +262,7 @@ class Combining(Clause):
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:
-        """Return the steps that run.
-
-        Parameters
-        ----------
-        combined
-            The schema of the result.
-        """
+        """Return the steps that run."""
 
     def reads(
         self, columns: frozenset[str], schemas: Sequence[TableSchema]

@@ -237,8 +237,6 @@ class TimePartition(Clause):
 
     Attributes
     ----------
-    schema
-        The schema of the merge.
     cuts
         Where ranges begin but for the first, as integers in the unit of the index, ascending.
     """

@@ -220,8 +220,6 @@ class AggregatingClause(Clause):
 
     Attributes
     ----------
-    aggregates
-        What is aggregated.
     results
         The outputs where they are computed: expressions over the aggregates, by the names of their
         outputs. Without any the aggregates are the outputs.

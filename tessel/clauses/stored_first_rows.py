@@ -52,12 +52,8 @@ class _Part:
 
     Attributes
     ----------
-    number
-        What the program computes.
     low, high
         The integers of the least and of the greatest value.
-    places
-        Decimal places of the integers.
     downwards
         Whether the greatest comes first.
     """

@@ -24,8 +24,6 @@ class UnitFacts:
     ----------
     unit
         Ordinal of the unit that left the piece.
-    rows
-        Rows that are in it.
     row_range, col_range, time_range, symbol, bucket, segments, components
         As in :class:`tessel.ecs.Piece`.
     """

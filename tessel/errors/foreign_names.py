@@ -357,8 +357,6 @@ def missing_attribute(owner: Any, name: str, *kinds: str) -> Any:
 
     Parameters
     ----------
-    owner, name
-        Of what it was asked, and for what.
     kinds
         What the owner is, as in :attr:`ForeignName.on`; words for people are those of the first.
     """

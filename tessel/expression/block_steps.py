@@ -51,8 +51,6 @@ class Operand:
     is_size
         Whether it is how many integers lie within the bounds of the column; else what is to be
         added to bring the least to 0, modulo 2**64.
-    more
-        What is added to it.
     """
 
     column: int

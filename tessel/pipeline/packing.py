@@ -144,10 +144,6 @@ def packs_of(
     ----------
     rows, nbytes
         Of each unit, int64, shape ``(units,)``; bytes as they are stored.
-    workers
-        How many tasks run at a time.
-    live_bytes
-        The byte budget.
     one_in
         Of the bytes, about one in so many is looked at first.
     is_far
@@ -185,8 +181,6 @@ class SparseRows:
 
     Parameters
     ----------
-    ordinals
-        Of the units.
     done
         How many of the clauses they have been through.
     batches

@@ -310,8 +310,6 @@ class Question:
 
     Attributes
     ----------
-    plan
-        Finds the answer.
     revise
         Makes the plan that is run from the answer.
     saves

@@ -114,15 +114,6 @@ def first_error(
 ) -> TesselError:
     """Return the error of the first row, in the order of the rows, that some clauses fail for.
 
-    Parameters
-    ----------
-    clauses, unit
-        What was run, and on what.
-    failed, error
-        Which of the clauses failed, and how.
-    run
-        Runs the clauses ``[start, stop)`` on a unit.
-
     Returns
     -------
     TesselError

@@ -152,10 +152,6 @@ def run_joined(
     ----------
     units
         As of :func:`read_joined`.
-    ordinal
-        Of the first unit.
-    symbol
-        Ordinal of the input.
     """
 
     def run(number: int, pieces: Sequence[Piece]) -> ProcessingUnit:

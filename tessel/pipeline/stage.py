@@ -388,15 +388,7 @@ def consume_parts(
 def finish_units(
     stage: Stage, carry: pa.Table, ordinal: int = 0, row: int = 0, symbol: int = 0
 ) -> Iterator[ProcessingUnit]:
-    """Run a stage whose first clause carries to the end on the rows that the carry of all makes.
-
-    Parameters
-    ----------
-    stage, carry
-        The stage, and what was carried.
-    ordinal, row, symbol
-        Of the first unit and its first row.
-    """
+    """Run a stage whose first clause carries to the end on the rows that the carry of all makes."""
     from tessel.clauses.units.reduced import unit_of_table
 
     def units() -> Iterator[ProcessingUnit]:

@@ -85,12 +85,8 @@ def checked_order(
 
     Parameters
     ----------
-    tables, index
-        The rows, and the name of their index.
     after
         The time that the first row must not be before, in the index's own unit.
-    row
-        The number of the first row, for errors.
     hint
         What to do about an index that goes back.
     """
@@ -123,8 +119,6 @@ def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndar
 
     Parameters
     ----------
-    column, index
-        The values, and the name of the column.
     row
         The number of the first row, for the error.
     """
@@ -194,12 +188,8 @@ def merge_ordered(runs: Sequence[Run], schema: pa.Schema, index: str) -> Iterato
 
     Parameters
     ----------
-    runs
-        The inputs.
     schema
         The columns that all of their tables have, in this order, with these types.
-    index
-        The column to order by.
 
     Notes
     -----

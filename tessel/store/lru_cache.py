@@ -68,8 +68,6 @@ class ByteLruCache(Generic[K, V]):
     ----------
     most_bytes
         Of all values together.
-    size
-        Returns the bytes of a value.
     """
 
     def __init__(self, most_bytes: int, size: Callable[[V], int]) -> None:

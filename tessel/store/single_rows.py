@@ -33,8 +33,6 @@ class _Wanted:
 
     Attributes
     ----------
-    slices
-        The row slices that hold them.
     rows
         Positions in the symbol, those of one slice together.
     stops

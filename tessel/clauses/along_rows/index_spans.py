@@ -40,8 +40,6 @@ def span_on_index(
     ----------
     text
         What was written; a day is 24 hours.
-    kind
-        Type of the index.
     clause, what
         Who asks, and for what: ``"rolling"``, ``"window"``.
     instead

@@ -47,8 +47,6 @@ def bucketer_for(
         Length of a bucket, such as ``"15s"``, ``"1h30min"``, ``"1D"``, ``"MS"``.
     kind
         Type of the index: timestamps, or dates for a calendar rule.
-    closed
-        Which edge of a bucket belongs to it.
     origin
         ``"epoch"``, ISO text, or one of ``DATA_ORIGINS``.
     offset

@@ -91,8 +91,6 @@ class CalendarRule:
 
     Attributes
     ----------
-    unit, count
-        What a bucket is made of.
     ends
         Whether a bucket is named by its last day.
     """

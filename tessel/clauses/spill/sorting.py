@@ -64,8 +64,6 @@ class _Range:
     ----------
     has_one_key
         Whether the bounds are before and after one key.
-    size
-        Bytes of its frames in memory.
     """
 
     has_one_key: bool = False

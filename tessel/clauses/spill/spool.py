@@ -97,8 +97,6 @@ class AsideUnit:
 
     Parameters
     ----------
-    unit, spool
-        What waits, and who keeps its data.
     holds
         Whether the data stay here all the same: of a unit that need not wait.
     """

@@ -51,8 +51,6 @@ def bound_unit(
     ----------
     sources
         Where the pieces are found, at least one; those of one row range follow one another.
-    segments
-        What reads them.
     bindings
         Those of their columns, to which nothing is bound yet.
     ordinal, symbol

@@ -35,8 +35,6 @@ class ReducedUnit(ProcessingUnit):
 
     Parameters
     ----------
-    ordinal, schema
-        As of any unit.
     groups
         Groups with their partial states, in parts in the order of their rows, at least one; a group
         may be in several.

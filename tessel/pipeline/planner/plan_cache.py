@@ -59,15 +59,7 @@ class _CachedPlan:
 
     @classmethod
     def of(cls, plan: Plan, symbols: Mapping[int, _Symbol]) -> Self | None:
-        """Return the form of a plan in the cache; None for a plan that cannot be cached.
-
-        Parameters
-        ----------
-        plan
-            The plan.
-        symbols
-            What its views are of, by their ids.
-        """
+        """Return the form of a plan in the cache; None for a plan that cannot be cached."""
         inputs: list[tuple[_Symbol, SourceUnits] | _CachedPlan] = []
         for each in plan.inputs:
             if isinstance(each, Plan):
@@ -176,10 +168,6 @@ def cached_plan(
     query
         The query. Clauses are told apart by their plain form, which tells 1, 1.0 and true apart,
         and by their classes.
-    options
-        All else that a plan depends on.
-    views
-        Looks up a symbol.
     asks
         Whether a question is one of its clauses; who else asks remembers the answers himself.
     """

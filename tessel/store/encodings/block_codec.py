@@ -96,8 +96,6 @@ def block_table(
         All stored bytes of the page, or its beginning, where only the table was read so far.
     payload_length
         Bytes before compression, from the page's record.
-    place
-        Object, column, page: for errors.
     """
     begin = fewest_stored_bytes(payload_length, codec)
     if len(stored) < begin:
@@ -132,8 +130,6 @@ def decompress_blocks(
         One of :class:`~tessel.store.encodings.codes.Codec`, but NONE.
     payload_length
         What the page record promises.
-    place
-        Object, column, page: for errors.
     """
     places = block_table(stored, codec, payload_length, place)
     if places[-1] != len(stored):
@@ -222,8 +218,6 @@ def choose_codec(
 
     Parameters
     ----------
-    payload
-        The page as it was encoded.
     planes
         Makes another payload of the same values, and the codec of byte planes for it; None where
         there is none.

@@ -36,16 +36,12 @@ class FieldNode:
     ----------
     number, parent
         Its number in preorder over the whole schema, that of the node above it or -1.
-    top
-        Which field of the schema it is in.
     end
         One more than the number of its last descendant.
     path
         Names from the field down, joined by dots; ``item`` for the items of lists.
     role, kind, width
         See :mod:`tessel.store.encodings.codes`. The width of a fixed-size list is its size.
-    type
-        The Arrow type of the node.
     """
 
     number: int
@@ -313,8 +309,6 @@ def assemble(
     ----------
     node
         The root of what is wanted: a top-level field, or a child projected alone.
-    nodes
-        All nodes of the schema.
     parts
         By node number: what was decoded of each node from ``node.number`` to ``node.end``.
         Offsets of a list count from the first item that is given.

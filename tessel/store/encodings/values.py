@@ -189,8 +189,6 @@ def page_from_record(
         Validated, as those of an opened file are.
     payload
         Uncompressed bytes of the page.
-    kind, width
-        Of the column.
     """
     rows = int(record["row_count"])
     held, held_width = stored_kind(kind, width, int(record["encoding"]))

@@ -249,10 +249,6 @@ class Description:
         The types of their values by name, sorted.
     lists
         The components that are columns of lists.
-    has_presence
-        Whether a column says which event has what.
-    has_arrivals
-        Whether a column says when each event arrived.
     has_empty
         Whether a column says which cells of plain columns have no value.
     missing

@@ -72,8 +72,6 @@ class StoredColumn:
         Whether a value may be missing in a column of values.
     number
         Tells the column apart from the others in the cache.
-    reading
-        What to do around every read: see ``Repository.reading``.
     """
 
     def __init__(

@@ -117,13 +117,7 @@ def _request(plain: bytes, sequence: int) -> bytes:
 
 
 class Decoder:
-    """Reads the requests of one connection.
-
-    Parameters
-    ----------
-    most_bytes
-        What a request may have, stored and plain.
-    """
+    """Reads the requests of one connection."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

@@ -78,8 +78,6 @@ class LogEntry:
     commit, previous
         Random id of this commit and of the one that has the number before, whatever its branch;
         the first has none: ``""``.
-    branch
-        The branch whose newest version it is.
     parent
         Number of the version that it changed; 0 for the empty one.
     depth
@@ -99,8 +97,6 @@ class LogEntry:
         The branches and tags as last written; None while there is only the main branch.
     moved
         Branches that have a newer version than there, this entry's branch left out.
-    root
-        The root of the symbol index.
     changes
         What it changed, at least one per symbol; they are decoded where they are asked for.
     lookup

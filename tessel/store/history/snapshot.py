@@ -96,8 +96,6 @@ def lookup_after(
 
     Parameters
     ----------
-    nodes, root
-        The lookup before.
     before, after
         The symbols that changed, by name; None where there is none of that name.
     """

@@ -224,10 +224,6 @@ class SymbolState:
         The id for the next new column: ids are never used again.
     manifests
         Where they are: extents in row order.
-    metadata
-        What the user attached: plain JSON.
-    changed
-        The commit that changed it last.
     encodings
         By column id, the name of an encoding to use wherever it can hold a page.
     pandas

@@ -201,8 +201,6 @@ class Damage:
         The symbol; empty where a version as a whole is hit, or nothing that can be read.
     object
         What is damaged, as far as known.
-    message
-        What was found.
     versions
         All versions that are hit, as ranges ``[first, last]``.
     rows

@@ -79,8 +79,6 @@ class Bindings:
 
     Attributes
     ----------
-    schema
-        The columns that the next clause sees.
     columns
         The name inside of the batch for every column of ``schema``: what is stored keeps the name
         that it is stored under, what is computed has one of its own.

@@ -294,8 +294,6 @@ class OpenedBatch(Generic[Plan]):
         What is done to its rows; other batches may share it.
     spans
         Stretches of rows in order, all of one segment.
-    columns
-        The columns of the spans, by number.
     """
 
     plan: Plan

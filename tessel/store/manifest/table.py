@@ -96,8 +96,6 @@ class SegmentTable:
 
         Parameters
         ----------
-        indexed
-            Whether the symbol has a time index.
         rows
             How many rows the symbol has; the extents must agree.
         """

@@ -60,8 +60,6 @@ class Stage:
         Names and bytes of the manifests that the commit writes.
     tried
         The changes as they were applied to the base; None before they were told.
-    metadata
-        What the log shall say of the commit.
     """
 
     def __init__(

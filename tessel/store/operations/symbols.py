@@ -180,13 +180,7 @@ def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
 def planned_compaction(
     symbol: str, version: int, table: SegmentTable, columns: int, *, target: int | None = None
 ) -> CompactReport:
-    """Say what compacting a symbol would do.
-
-    Parameters
-    ----------
-    table, columns
-        Its segments, and how many columns it has.
-    """
+    """Say what compacting a symbol would do."""
     segments_before, bytes_before = footprint(table)
     segments, rewritten = segments_before, 0
     gone = np.zeros(len(table), dtype=bool)

@@ -95,8 +95,6 @@ def finalized_in(
     ----------
     entries
         The versions of the branch, the newest first.
-    symbol, staged
-        The symbol, and one attempt of each task.
     """
     ours = {each.attempt: each for each in staged}
     oldest = min(each.base for each in staged)

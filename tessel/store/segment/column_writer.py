@@ -58,16 +58,10 @@ class EncodedColumn:
 
     Attributes
     ----------
-    node, page_shift
-        What it is, and how it is cut.
     records
         One page record a page, the dictionary's last; ``offset`` is still 0.
     stored
         For each record, the pieces that its stored bytes consist of.
-    dictionary_count
-        Values of the dictionary.
-    has_dictionary
-        Whether the last record is the dictionary's.
     prefix
         What all values of text, binary or fixed bytes begin with.
     bounds

@@ -90,8 +90,6 @@ class EncodedSegment:
         To be written one after the other; views of the table's own memory where possible.
     metadata_start
         Where the metadata begin: readers that are told need one read to open the file.
-    columns
-        What was written, for statistics and reports.
     described
         What ``describe`` said of each top-level column, in their order.
     """

@@ -70,10 +70,6 @@ class _Metadata:
     ----------
     footers
         One a file.
-    expected
-        What their schema says.
-    facts, records
-        About each page record, and the records.
     """
 
     footers: npt.NDArray[np.void]

@@ -39,8 +39,6 @@ class ColumnZones:
     edges
         Where its pages begin and the last ends, in rows of the piece: int64, ascending, one more
         than the pages. The first may be negative and the last past the piece.
-    zones
-        Their zone maps.
     """
 
     type: pa.DataType
@@ -55,14 +53,8 @@ class PageFacts:
 
     Parameters
     ----------
-    type_
-        The type of the column.
     zones
         The zone maps of the pages, one a range; they have bounds that expressions know.
-    whole
-        Which ranges are whole pages.
-    rows
-        Rows of each range.
     """
 
     def __init__(self, type_: pa.DataType, zones: ZoneMaps, whole: Flags, rows: Integers) -> None:

@@ -70,8 +70,6 @@ class SegmentPages:
         the page is touched.
     sound
         Which pages were found sound already; updated here.
-    always_verify
-        Verify a page each time it is touched.
     views
         Whether all bytes are there; else pages are fetched before they are touched.
 
@@ -79,8 +77,6 @@ class SegmentPages:
     ----------
     nodes
         The physical columns, by number.
-    tops
-        The top-level ones.
     fetched
         Which pages are there, with flags as of ``sound``; empty where all are.
     memos

@@ -111,8 +111,6 @@ class StoredColumns:
     ----------
     columns
         In the order in which they were asked for.
-    blocks
-        Their rows.
     memos
         What was found out of the segment before, or is now.
     """

@@ -239,8 +239,6 @@ def conversions(
     ----------
     wanted
         By component the name of a converter, or a type.
-    components
-        Those that are asked for.
     """
     if wanted is None:
         return []

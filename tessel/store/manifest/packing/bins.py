@@ -32,8 +32,6 @@ class Item:
 
     Attributes
     ----------
-    estimated_rate
-        Bytes of a segment as estimated at first.
     tails
         What stays behind it in tails.
     home

@@ -63,8 +63,6 @@ class Flushed:
 
     Attributes
     ----------
-    objects
-        Names and bytes of the manifests to write.
     states
         The extents of symbols that were written whole, by id.
     pieces

@@ -52,8 +52,6 @@ class Closure:
     ----------
     symbols
         Ids, those that started it included (deleted ones too).
-    manifests
-        The packed manifests among them.
     """
 
     def __init__(

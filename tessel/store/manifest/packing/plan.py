@@ -204,8 +204,6 @@ class PlannedManifest:
     ----------
     set
         The set to store with it; None for a tail.
-    segments, bytes
-        How many segments, and their estimated bytes.
     of_leaf
         Whether its symbols are those of one leaf of the symbol index, and in no lookup.
     """
@@ -235,8 +233,6 @@ class PackingMetrics:
     ----------
     closure_symbols, closure_manifests, closure_segments
         What had to be looked at: live symbols, packed manifests before, segments packed.
-    written, written_segments
-        Manifests that are written, and their segments.
     reused
         Manifests of the closure that came out as they were.
     flipped
@@ -275,8 +271,6 @@ class PackingPlan:
         Packed manifests that the new snapshot no longer refers to, sorted.
     placements
         Where all segments of each live symbol of the closure are, in row order.
-    metrics
-        What it took.
     """
 
     written: tuple[PlannedManifest, ...]

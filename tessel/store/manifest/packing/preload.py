@@ -78,8 +78,6 @@ class Preloader:
 
         Parameters
         ----------
-        name
-            The branch or tag.
         commit, configuration
             Find the version, and what is wanted of it.
         """
