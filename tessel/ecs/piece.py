@@ -142,10 +142,8 @@ def segments_of(pieces: Iterable[Piece]) -> tuple[str, ...]:
 def with_component(held: tuple[object, ...], component: object) -> tuple[object, ...]:
     """Add a component in place of those of its type.
 
-    Raises
-    ------
-    InvalidInputError
-        For what is no object of a frozen dataclass with fields that can be hashed.
+    Raises InvalidInputError for what is no object of a frozen dataclass with fields that can be
+    hashed.
     """
     kind: Any = type(component)
     options = getattr(kind, "__dataclass_params__", None)

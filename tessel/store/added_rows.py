@@ -33,8 +33,6 @@ class Run:
 
     Attributes
     ----------
-    start, stop
-        The rows, by their positions.
     version
         The newest version that has them there.
     reached

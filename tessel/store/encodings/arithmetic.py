@@ -257,9 +257,3 @@ def stored_width(count: int, bits: int, profile: Profile) -> int:
 def linear_size(count: int, bits: int, profile: Profile) -> int:
     """Return the bytes of ``count`` residuals of ``bits`` bits."""
     return packed_size(count, stored_width(count, bits, profile))
-
-
-def slot_places(records: npt.NDArray[np.void], slot: int) -> Integers:
-    """Return where slot 1 to 4 of each page begins in the segment, int64."""
-    places: Integers = records["offset"].view(np.int64) + records["starts"][:, slot - 1]
-    return places

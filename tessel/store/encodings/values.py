@@ -134,10 +134,7 @@ class Page:
     def slot(self, number: int, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         """Return the first ``count`` elements of slot 1 to 4 as a view.
 
-        Raises
-        ------
-        CorruptSegmentError
-            When the slot is shorter than that.
+        Raises CorruptSegmentError when the slot is shorter than that.
         """
         kind = np.dtype(dtype)
         start = self.starts[number - 1]

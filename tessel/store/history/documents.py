@@ -116,12 +116,8 @@ def fetch(objects: ObjectStore, reference: Reference, *, offset: int = 0) -> Fie
 
     Parameters
     ----------
-    objects
-        Where it lies.
     reference
         The object, and length and checksum of the document.
-    offset
-        Where in the object the document begins.
     """
     if not 0 < reference.length <= _LARGEST_DOCUMENT:
         damaged(reference.object, f"its parent says it has {reference.length} bytes")

@@ -99,19 +99,14 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
     Its columns are those of the symbol, in any order, with the same types. A column of nulls
     without a type goes with any; a column of the symbol that had no type takes the one it is given.
 
+    Raises SchemaMismatchError for columns that differ otherwise; names all of them.
+
     Parameters
     ----------
-    working
-        The symbol.
     data
         A table of any kind that :mod:`tessel.store.frames` takes.
     evolve
         What else may differ, of :data:`EVOLUTIONS`.
-
-    Raises
-    ------
-    SchemaMismatchError
-        For columns that differ otherwise; names all of them.
     """
     allowed = _evolutions(evolve)
     frame = read_frame(data)

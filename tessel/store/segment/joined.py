@@ -24,7 +24,6 @@ import pyarrow as pa
 from tessel.arrays import different
 from tessel.ecs.piece import SegmentKey
 from tessel.lazy import dataclass
-from tessel.store.encodings.arithmetic import slot_places
 from tessel.store.encodings.codes import (
     PAGE_RECORD,
     Codec,
@@ -211,7 +210,8 @@ class JoinedPages(SegmentPages):
     def _is_text(self, records: npt.NDArray[np.void]) -> bool:
         """Return whether the values of constant pages are UTF-8."""
         lengths = records["count"].astype(np.int64)
-        offsets, data = gather_spans(self.data, slot_places(records, 1), lengths)
+        places = records["offset"].astype(np.int64) + records["starts"][:, 0]
+        offsets, data = gather_spans(self.data, places, lengths)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         try:
             pa.Array.from_buffers(pa.string(), len(records), buffers).validate(full=True)

@@ -102,23 +102,16 @@ def pack(
 ) -> PackingPlan:
     """Plan the manifests of a flush.
 
+    Raises InvalidInputError when a single row slice is over the byte limit of ``default``.
+
     Parameters
     ----------
-    configuration
-        Sets and rules.
-    changes
-        What the flush does.
     membership
         The snapshot before it. Asked about the closure only.
     inflation
         How many times bigger than estimated the segments of symbols are, from ``oversized``.
     slice_ends
         Where big symbols may be cut; None where each segment is a row slice of its own.
-
-    Raises
-    ------
-    InvalidInputError
-        When a single row slice is over the byte limit of ``default``.
     """
     return _Packing(configuration, changes, membership, slice_ends, inflation, False).plan()
 

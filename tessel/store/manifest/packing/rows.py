@@ -50,8 +50,6 @@ class Staged:
     ----------
     builder
         Holds them, by symbol; extents refer to it by its name.
-    manifest
-        Opens a manifest of the store.
     """
 
     def __init__(self, builder: ManifestBuilder, manifest: OpenManifest) -> None:
