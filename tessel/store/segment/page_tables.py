@@ -282,7 +282,8 @@ def _facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
     # Of constants, only the base means anything.
     alone = flat | (records["encoding"] == EncodingCode.CONSTANT)
     facts[PageFact.START] = records["offset"].view(np.int64) + records["starts"][:, 0]
-    facts[PageFact.WIDTH] = np.where(alone, 0, records["bit_width"])
+    # Where a page has no integers, its record may say any width.
+    facts[PageFact.WIDTH] = np.where(alone, 0, np.minimum(records["bit_width"], 64))
     width = 1 if node.kind == ValueKind.BOOLEAN else min(node.width, _WORD_BYTES) * 8
     facts[PageFact.WIDTH][flat] = width
     facts[PageFact.MASK] = _MASKS[facts[PageFact.WIDTH]]
