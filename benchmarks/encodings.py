@@ -5,10 +5,9 @@
 
 One page that lies in the cache; the CPU time of one thread, so that busy neighbours count less.
 GB/s are of decoded bytes: values times their width, or the bytes of text and its offsets. ``take``
-is 100 random rows of one page; ``gather`` 100 random rows of 16 pages in one call. What is read in
-place has no decoding to speak of ("view"). Wanted, on a machine like the one the format was
-designed on: linear 11 to 28 GB/s, unpacked residuals about 4 GB/s. Prints a table and one line of
-JSON; values are compared with the source first.
+is 100 random rows. What is read in place has no decoding to speak of ("view"). Wanted, on a machine
+like the one the format was designed on: linear 11 to 28 GB/s, unpacked residuals about 4 GB/s.
+Prints a table and one line of JSON; values are compared with the source first.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, PagedRows, PageEncoding, Profile
+from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, PageEncoding, Profile
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, ValueKind, aligned
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.values import Page, PhysicalValues, native_dtype, page_from_record
@@ -33,7 +32,6 @@ from tessel.store.encodings.values import Page, PhysicalValues, native_dtype, pa
 PAGE_ROWS = 65_536
 SMOKE_ROWS = 1_000
 TAKEN = 100
-GATHERED_PAGES = 16
 REPEATS = 7
 SECONDS_A_REPEAT = 0.03
 
@@ -61,7 +59,6 @@ class Line:
     decode_into: float | None
     codes: str
     take_100_us: float
-    gather_100_us: float | None
 
 
 def numbers(kind: ValueKind, data: Any) -> PhysicalValues:
@@ -217,7 +214,6 @@ def measure(case: Case, clock: Clock) -> Line:
         decode_into(encoding, page, size, clock),
         codes(encoding, page, clock),
         clock.seconds(lambda: encoding.take(page, rows)) * 1e6,
-        gather(encoding, case, record, payload, clock),
     )
 
 
@@ -237,28 +233,8 @@ def codes(encoding: PageEncoding, page: Page, clock: Clock) -> str:
     return f"{kind} {spent:.1f} µs"
 
 
-def gather(
-    encoding: PageEncoding, case: Case, record: Any, payload: Any, clock: Clock
-) -> float | None:
-    segment = np.concatenate([*[payload] * GATHERED_PAGES, np.zeros(96, np.uint8)])
-    records = np.repeat(record, GATHERED_PAGES)
-    records["offset"] = np.arange(GATHERED_PAGES) * len(payload)
-    random = np.random.default_rng(2)
-    # take() is eight times as fast as indexing, for records.
-    pages = random.integers(0, GATHERED_PAGES, TAKEN)
-    rows = random.integers(0, case.values.length, TAKEN)
-    held = case.values.kind, case.values.width, case.dictionary
-
-    def wanted() -> PagedRows:
-        return PagedRows(segment, records.take(pages), rows, *held)
-
-    if encoding.gather(wanted()) is None:
-        return None
-    return 1e6 * clock.seconds(lambda: encoding.gather(wanted()))
-
-
 def table(lines: list[Line]) -> str:
-    head = ("page", "bytes/value", "encode", "check", "decode", "into", "codes", "take", "gather")
+    head = ("page", "bytes/value", "encode", "check", "decode", "into", "codes", "take")
 
     def number(value: float | None, form: str = ".2f") -> str:
         return "view" if value is None else format(value, form)
@@ -273,7 +249,6 @@ def table(lines: list[Line]) -> str:
             "-" if line.decode_into is None else number(line.decode_into),
             line.codes or "-",
             number(line.take_100_us, ".1f"),
-            "-" if line.gather_100_us is None else number(line.gather_100_us, ".1f"),
         )
         for line in lines
     ]

@@ -145,9 +145,34 @@ class WritesResults(Repository):
     ) -> int:
         """Add rows, of a table or of the result of a query, at the end of a symbol.
 
-        Parameters and errors are those of ``Repository.append``; ``data`` may be a lazy table,
-        which ``executor`` runs as in :meth:`write`. A result has the columns of the symbol, or
-        narrower types.
+        The columns are those of the symbol, in any order, with the same types (a column of nulls
+        without a type goes with any, and one that the symbol has without a type takes the one it is
+        given). With an index, no row is before the last one of the symbol.
+
+        A result has the columns of the symbol, or narrower types.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        data
+            The rows, of a table or a lazy table.
+        evolve
+            ``"add"``: columns that the symbol lacks are added, missing in older rows. ``"widen"``:
+            types are widened where that is lossless, of the symbol or of the rows. Or both.
+            ``"flexible"``: both, columns that the rows lack are missing in them, and other types go
+            to the common one, by storing the column anew where that does not hold every value.
+        executor
+            As for :meth:`write`.
+
+        Raises
+        ------
+        SymbolNotFoundError
+            When there is no such symbol.
+        SchemaMismatchError
+            When columns or types differ; lists all differences.
+        UnsortedIndexError
+            When the index goes back, in the data or below the last time of the symbol.
 
         Examples
         --------
@@ -171,8 +196,31 @@ class WritesResults(Repository):
     ) -> int:
         """Replace the rows in a range of times by those of a table, or of a query's result.
 
-        Parameters and errors are those of ``Repository.update``; ``data`` may be a lazy table,
-        which ``executor`` runs as in :meth:`write`. The range of a result is that of its times.
+        Rows that stay are not rewritten, whatever segments they are in.
+
+        The range of a result is that of its times.
+
+        Parameters
+        ----------
+        symbol
+            Its name; it has an index.
+        data
+            The rows, ordered by the index, of a table or a lazy table.
+        date_range
+            The range, both ends included: ISO text (a partial one means its whole period), dates,
+            date-times, numbers for an index of integers, None for no bound. By default from the
+            first to the last time of the rows.
+        evolve
+            As for :meth:`append`.
+        executor
+            As for :meth:`write`.
+
+        Raises
+        ------
+        IndexColumnError
+            When the symbol has no index.
+        InvalidInputError
+            When a row lies outside the range; without rows, when no range is given.
 
         Examples
         --------
@@ -199,9 +247,30 @@ class WritesResults(Repository):
     ) -> int:
         """Replace rows by key and add those of new keys, of a table or of a query's result.
 
-        Parameters and errors are those of ``Repository.upsert``; ``data`` may be a lazy table,
-        which ``executor`` runs as in :meth:`write`. The rows of a result are read into the memory
-        of this process once it is computed: each may have a key of the symbol.
+        A row takes the place of the one with its key; if its time is another one, it goes where
+        its time is. Rows of new keys are merged by the index, after those of equal times, or go to
+        the end where there is no index.
+
+        The rows of a result are read into the memory of this process once it is computed:
+        each may have a key of the symbol.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        data
+            The rows, in any order, of a table or a lazy table.
+        keys
+            The columns that tell one row from another: equal in all of them, 0.0 and -0.0 too.
+        evolve
+            As for :meth:`append`.
+        executor
+            As for :meth:`write`.
+
+        Raises
+        ------
+        InvalidInputError
+            When a key is missing (null or NaN), or several rows have it, here or in the symbol.
 
         Examples
         --------

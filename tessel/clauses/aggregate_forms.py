@@ -61,6 +61,9 @@ def read_outputs(
 ) -> Outputs:
     """Read the forms in which people write aggregates.
 
+    Raises AggregateError for what is no aggregate, an aggregate inside another, and a column that
+    is computed with beside aggregates.
+
     Parameters
     ----------
     by_column
@@ -74,12 +77,6 @@ def read_outputs(
         ``total="sum(price * qty)"``; what computes with the results of several,
         ``spread="max(price) - min(price)"``; an aggregate of rows alone: ``rows="size"``. A bundle
         such as ``ohlc`` makes several outputs, each with the name and what it is: ``bar_open``.
-
-    Raises
-    ------
-    AggregateError
-        For what is no aggregate, an aggregate inside another, and a column that is computed with
-        beside aggregates.
     """
     found: list[_Output] = []
     if isinstance(by_column, list | tuple) and by_column:

@@ -17,19 +17,13 @@ from tessel.errors import IntegerOverflowError
 def brought_to(table: pa.Table, schema: pa.Schema, clause: str) -> pa.Table:
     """Return a table with the columns of a schema: added as missing, left out, or converted.
 
+    Raises IntegerOverflowError for a value that the common type cannot count, naming the column and
+    both types.
+
     Parameters
     ----------
-    table
-        The rows.
     schema
         Of types that hold those of the columns.
-    clause
-        What errors call the clause.
-
-    Raises
-    ------
-    IntegerOverflowError
-        For a value that the common type cannot count, naming the column and both types.
     """
     if table.schema.equals(schema):
         return table

@@ -270,10 +270,6 @@ def has_capability(
 
     Parameters
     ----------
-    clause
-        The clause.
-    capability
-        The protocol.
     method
         The method of the capability that is called in place of ``process``, if one is. A subclass
         that overrides ``process`` and inherits ``method`` does not have it then: the method may not

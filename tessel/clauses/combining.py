@@ -163,12 +163,6 @@ class CombinedInput:
 
     Attributes
     ----------
-    name
-        What errors call it.
-    schema
-        Its columns after its own clauses.
-    bytes
-        Estimated bytes to read for it.
     units
         A number above those of all of its units.
     sources
@@ -188,12 +182,6 @@ class PlanLimits:
 
     Attributes
     ----------
-    workers
-        Tasks that run at a time.
-    live_bytes
-        Bytes of units alive at a time.
-    bucket_bytes
-        Aimed-for bytes of a hash bucket.
     codes
         Text columns of the result that may come out as codes: what stands behind takes them so.
     is_here
@@ -274,17 +262,7 @@ class Combining(Clause):
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:
-        """Return the steps that run.
-
-        Parameters
-        ----------
-        inputs
-            What is known of each input, this query's first.
-        combined
-            The schema of the result.
-        limits
-            What the plan is made for.
-        """
+        """Return the steps that run."""
 
     def reads(
         self, columns: frozenset[str], schemas: Sequence[TableSchema]
@@ -324,21 +302,13 @@ def common_schema(
 ) -> pa.Schema:
     """Return the columns that several inputs have together.
 
+    Raises PlanError where no column is left; SchemaMismatchError where no type holds all values of
+    columns of one name.
+
     Parameters
     ----------
-    clause
-        What errors call the clause.
-    schemas
-        Those of the inputs.
     join
         ``"outer"``: all columns, in order of first appearance; ``"inner"``: those that all have.
-
-    Raises
-    ------
-    PlanError
-        Where no column is left.
-    SchemaMismatchError
-        Where no type holds all values of columns of one name.
     """
     from tessel.store.promotion import promote
 

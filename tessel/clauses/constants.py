@@ -49,10 +49,7 @@ def constant_text(value: Any) -> Any:
 def constant_of(value: Constant, kind: pa.DataType, *, clause: str, column: str) -> pa.Array:
     """Return a constant as an array of one value of a column's type.
 
-    Raises
-    ------
-    PlanError
-        When the type does not hold the value exactly; names clause, column and both.
+    Raises PlanError when the type does not hold the value exactly; names clause, column and both.
     """
     if value is None:
         return pa.nulls(1, kind)

@@ -118,8 +118,6 @@ def instant(nanoseconds: int, kind: pa.DataType) -> str | None:
     ----------
     nanoseconds
         Since 1970 UTC, or of the clock where the index has no zone.
-    kind
-        Type of the index.
     """
     aware = getattr(kind, "tz", None) is not None
     text = format_instant(nanoseconds, "ns", aware=aware)

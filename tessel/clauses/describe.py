@@ -98,13 +98,7 @@ class Describe(ShortClause):
 @register
 @dataclass(frozen=True)
 class TurnFigures(Clause):
-    """Turn one row of figures about all columns into one row for each column.
-
-    Attributes
-    ----------
-    source
-        The columns that were described.
-    """
+    """Turn one row of figures about all columns into one row for each column."""
 
     name: ClassVar[str] = "turn_figures"
     internal: ClassVar[bool] = True

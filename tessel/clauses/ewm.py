@@ -253,12 +253,8 @@ class _Run:
 
     Attributes
     ----------
-    fading
-        How values fade.
     before, earlier
         The states that were carried, a row a key, and the number of each key.
-    groups
-        How many keys there are.
     owners, starts
         The number of each key that has rows, where these start, and the end of the last.
     times

@@ -92,15 +92,7 @@ class KnownRows(Clause):
 @register
 @dataclass(frozen=True)
 class NoRows(Clause):
-    """No rows of a schema, whatever comes in, of which nothing is read.
-
-    Attributes
-    ----------
-    schema
-        The columns that come out.
-    reason
-        What keeps nothing, for explain.
-    """
+    """No rows of a schema, whatever comes in, of which nothing is read."""
 
     name: ClassVar[str] = "no_rows"
     internal: ClassVar[bool] = True

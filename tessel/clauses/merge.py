@@ -237,8 +237,6 @@ class TimePartition(Clause):
 
     Attributes
     ----------
-    schema
-        The schema of the merge.
     cuts
         Where ranges begin but for the first, as integers in the unit of the index, ascending.
     """
@@ -290,15 +288,7 @@ class TimePartition(Clause):
 @register
 @dataclass(frozen=True)
 class MergeRange(Clause):
-    """Bring the rows of several symbols that are in one range of times into their order.
-
-    Attributes
-    ----------
-    schema
-        The schema of the result.
-    buckets
-        How many ranges there are.
-    """
+    """Bring the rows of several symbols that are in one range of times into their order."""
 
     name: ClassVar[str] = "merge_range"
     internal: ClassVar[bool] = True
@@ -336,15 +326,7 @@ class MergeRange(Clause):
 @register
 @dataclass(frozen=True)
 class MergeInputs(Clause):
-    """Bring units of several symbols to one schema, and their rows into time order.
-
-    Attributes
-    ----------
-    schema
-        The schema of the result.
-    inputs
-        What errors call each symbol.
-    """
+    """Bring units of several symbols to one schema, and their rows into time order."""
 
     name: ClassVar[str] = "merge_inputs"
     internal: ClassVar[bool] = True

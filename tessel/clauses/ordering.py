@@ -127,12 +127,8 @@ class Ordering:
     def check_types(self, schema: TableSchema) -> None:
         """Refuse columns that do not exist or whose values have no order.
 
-        Raises
-        ------
-        ColumnNotFoundError
-            With the nearest name.
-        UnsupportedTypeError
-            For lists, structs and the like.
+        Raises ColumnNotFoundError with the nearest name; UnsupportedTypeError for lists, structs
+        and the like.
         """
         schema.require(self.by)
         for name in self.by:

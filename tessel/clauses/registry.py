@@ -72,10 +72,7 @@ def register(cls: ClauseType) -> ClauseType:
 def find_clause(name: str) -> type[Clause]:
     """Return the clause class of a name, loading plug-ins where needed.
 
-    Raises
-    ------
-    NameNotFoundError
-        For an unknown name, with the nearest one.
+    Raises NameNotFoundError for an unknown name, with the nearest one.
     """
     if name not in _clauses:
         _import_ours(name)

@@ -51,12 +51,8 @@ class NamedAggregate:
 
     Attributes
     ----------
-    output
-        Name of the result.
     column
         What is aggregated; None for an aggregate that counts rows (``size``).
-    aggregate
-        How.
     further
         The other columns of an aggregate of several, such as a weight.
     computed
@@ -224,8 +220,6 @@ class AggregatingClause(Clause):
 
     Attributes
     ----------
-    aggregates
-        What is aggregated.
     results
         The outputs where they are computed: expressions over the aggregates, by the names of their
         outputs. Without any the aggregates are the outputs.

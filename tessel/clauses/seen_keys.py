@@ -40,13 +40,6 @@ class SeenKeys:
 
     A row is dropped only where an earlier one with the same key was seen, which its own unit keeps,
     or drops for one that is earlier still.
-
-    Parameters
-    ----------
-    keys
-        The columns by which rows are equal, at least one.
-    keep
-        Which of equal rows are wanted.
     """
 
     def __init__(self, keys: tuple[str, ...], keep: Keep) -> None:
@@ -112,8 +105,6 @@ class SeenKeys:
 
         Parameters
         ----------
-        keys
-            One array a key, as long as there are rows.
         rows
             Their numbers in the symbol, int64.
         """

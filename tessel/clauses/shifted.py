@@ -84,16 +84,9 @@ class ShiftedColumns(OrderedColumns):
 
         Parameters
         ----------
-        unit, before, after
-            As they are handed to the clause.
         fills
             By column an array of the one value that stands where there is no such row; null by
             default.
-
-        Returns
-        -------
-        dict of str to pyarrow.ChunkedArray
-            By the name of the column.
         """
         fills = fills or {}
         if not self.by:

@@ -52,12 +52,8 @@ class _Part:
 
     Attributes
     ----------
-    number
-        What the program computes.
     low, high
         The integers of the least and of the greatest value.
-    places
-        Decimal places of the integers.
     downwards
         Whether the greatest comes first.
     """
@@ -113,10 +109,6 @@ def stored_first_rows(
     ----------
     rows
         Of one unit, not read yet; they stay as they are.
-    ordering
-        What rows are ordered by.
-    count
-        How many are wanted of all units.
     limit
         What a row must reach; None where that is not known.
     later

@@ -26,10 +26,6 @@ def decimal_integers(
     ----------
     program
         Has the column, or one that is the same, with its very bounds.
-    name
-        The column.
-    kind
-        The plain type of its values.
 
     Returns
     -------

@@ -24,8 +24,6 @@ class UnitFacts:
     ----------
     unit
         Ordinal of the unit that left the piece.
-    rows
-        Rows that are in it.
     row_range, col_range, time_range, symbol, bucket, segments, components
         As in :class:`tessel.ecs.Piece`.
     """
@@ -87,8 +85,6 @@ class StructuredUnits:
 
     Attributes
     ----------
-    index
-        What is left of the segment index.
     units
         For each unit the positions of its segments in ``index``. A position that stands in several
         units is loaded once.

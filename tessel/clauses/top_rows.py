@@ -67,10 +67,6 @@ class TopRows:
 
     Parameters
     ----------
-    ordering
-        The order of rows.
-    count
-        The k of top-k.
     later
         Whether of rows of equal keys the later ones come first.
     """
@@ -248,13 +244,7 @@ def _limit_of(keys: pa.Table, row: int) -> _Limit:
 
 
 def first_rows(table: pa.Table, ordering: Ordering, count: int, *, later: bool = False) -> Rows:
-    """Return which rows come first, in order; of equal ones the earlier ones, or the later ones.
-
-    Parameters
-    ----------
-    table
-        Rows, of which at least the keys are there.
-    """
+    """Return which rows come first, in order; of equal ones the earlier ones, or the later ones."""
     keys = table.select(ordering.by)
     turned = np.arange(table.num_rows, dtype=np.int64)[::-1]
     first = ordering.first(keys.take(arrow_array(turned)) if later else keys, count)

@@ -66,8 +66,6 @@ def raw_values(array: pa.Array, dtype: Any) -> NDArray[Any]:
     ----------
     array
         Of a type whose values are ``dtype``-sized items in one buffer (not bool).
-    dtype
-        The numpy dtype to read them as.
 
     Returns
     -------

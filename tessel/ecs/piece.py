@@ -142,10 +142,8 @@ def segments_of(pieces: Iterable[Piece]) -> tuple[str, ...]:
 def with_component(held: tuple[object, ...], component: object) -> tuple[object, ...]:
     """Add a component in place of those of its type.
 
-    Raises
-    ------
-    InvalidInputError
-        For what is no object of a frozen dataclass with fields that can be hashed.
+    Raises InvalidInputError for what is no object of a frozen dataclass with fields that can be
+    hashed.
     """
     kind: Any = type(component)
     options = getattr(kind, "__dataclass_params__", None)
@@ -171,10 +169,7 @@ def of_kind(held: Iterable[object], kind: type[T]) -> tuple[T, ...]:
 def only_of_kind(held: Iterable[object], kind: type[T]) -> T | None:
     """Return the component of a type; None where there is none.
 
-    Raises
-    ------
-    ExecutionError
-        Where there are several.
+    Raises ExecutionError where there are several.
     """
     found = of_kind(held, kind)
     if len(found) > 1:

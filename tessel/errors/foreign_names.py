@@ -21,14 +21,10 @@ class ForeignName(NamedTuple):
 
     Attributes
     ----------
-    system
-        Whose it is.
     on
         What it is asked of here: a ``store``, a ``query``, a ``lazy`` table, a ``builder``, an
         ``expression``, a ``result``, a ``recorder``, a ``live`` store, a ``schema``, or of
         the ``module``.
-    theirs
-        The name.
     ours
         What is written here instead, behind the dot; ``lazy.`` where it is a verb of queries.
     remark
@@ -92,17 +88,12 @@ def foreign_name(name: str, kinds: tuple[str, ...]) -> ForeignName | None:
 def missing_attribute(owner: Any, name: str, *kinds: str) -> Any:
     """Raise the error for an attribute that is not there; called from ``__getattr__``.
 
+    Raises UnknownVerbError, naming ours for a name of another system, else the nearest.
+
     Parameters
     ----------
-    owner, name
-        Of what it was asked, and for what.
     kinds
         What the owner is, as in :attr:`ForeignName.on`; words for people are those of the first.
-
-    Raises
-    ------
-    UnknownVerbError
-        Naming ours for a name of another system, else the nearest.
     """
     if hasattr(type(owner), name):
         return object.__getattribute__(owner, name)  # a property of ours has raised: again

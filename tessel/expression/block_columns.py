@@ -40,8 +40,6 @@ class ColumnForm(NamedTuple):
 
     Attributes
     ----------
-    type
-        The type of the values.
     entries
         The values that the integers are codes of; None where they are the values.
     exponents
@@ -140,8 +138,6 @@ class Number:
     ----------
     is_float
         Whether they are float64; otherwise integers.
-    register
-        Of floats, or of integers.
     low, high
         No number is below or above.
     known
@@ -165,8 +161,6 @@ class Stored:
 
     Attributes
     ----------
-    name, column
-        The stored column.
     codes
         Places of its entries that are computed of numbers; None where they are stored.
     """

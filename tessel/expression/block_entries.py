@@ -34,15 +34,8 @@ class Entries:
     What is known of them is found out when it is first asked for, and kept with them: segments with
     the same dictionary have one object while one of them stays open.
 
-    Parameters
-    ----------
-    values
-        The entries, in the order of their codes.
-
     Attributes
     ----------
-    values
-        As given.
     are_shared
         Whether other segments with the same dictionary have this object.
     """
@@ -73,8 +66,6 @@ class Entries:
 
         Parameters
         ----------
-        function
-            Its identity.
         make
             Computes it of values; None where it cannot be.
         """

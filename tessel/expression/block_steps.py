@@ -51,8 +51,6 @@ class Operand:
     is_size
         Whether it is how many integers lie within the bounds of the column; else what is to be
         added to bring the least to 0, modulo 2**64.
-    more
-        What is added to it.
     """
 
     column: int
@@ -75,8 +73,6 @@ class UnboundProgram:
 
     Attributes
     ----------
-    program
-        The program, with one page.
     ranges
         The ranges that depend on the power of ten of a page: the number of each, that of the
         column, and the ends by power of ten.

@@ -53,12 +53,8 @@ def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, 
     They are kept beside the context: a query asks again in each pass of the planner and for every
     unit.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        For the first column, in written order, that the schema does not have.
-    ExpressionTypeError
-        For the first operator whose operands do not go together.
+    Raises ColumnNotFoundError for the first column, in written order, that the schema does not
+    have; ExpressionTypeError for the first operator whose operands do not go together.
     """
     places = [schema.arrow.get_field_index(name) for name in context.columns.values()]
     if min(places, default=0) < 0:

@@ -42,8 +42,6 @@ class ContextNode:
 
     Attributes
     ----------
-    operator
-        The operator's name.
     fields
         Field name → node name, list of node names, or parameter.
     """

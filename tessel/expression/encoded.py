@@ -125,8 +125,6 @@ class BlockProgram(BlockComparisons):
         ----------
         names
             The name so far of each column that they see.
-        schema
-            The columns that they see.
         """
         self._values = {name: self._values[old] for name, old in names.items()}
         self._schema = schema

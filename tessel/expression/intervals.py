@@ -165,10 +165,6 @@ class Operation:
 
     Attributes
     ----------
-    node, type
-        The node, and its type.
-    operands
-        What is known of them.
     yes, no
         One flag for every range, all true and all false.
     """
@@ -218,25 +214,20 @@ def evaluate_statistics(
 ) -> npt.NDArray[np.int8]:
     """Say what statistics prove of a predicate, for every range of rows of a view.
 
+    Raises ColumnNotFoundError or ExpressionTypeError where the predicate does not fit the schema.
+
     Parameters
     ----------
     expression
         A predicate (of bool or null type).
     view
         The statistics; ranges of the same order as the answer.
-    schema
-        Columns and types of the table.
 
     Returns
     -------
     numpy.ndarray of int8
         `FALSE` (-1) where no row can be true, `TRUE` (1) where every row is, `UNKNOWN` (0)
         elsewhere. A range without rows is FALSE.
-
-    Raises
-    ------
-    ColumnNotFoundError, ExpressionTypeError
-        Where the predicate does not fit the schema.
     """
     from tessel.expression.interval_rules import interval_of
 

@@ -34,15 +34,7 @@ def expression_from_form(form: Any) -> Expression:
 
 @dataclass(frozen=True, eq=False)
 class ComputedColumn:
-    """A name, and the expression whose values stand under it.
-
-    Attributes
-    ----------
-    name
-        What the clause calls the column.
-    expression
-        What is computed of each row.
-    """
+    """A name, and the expression whose values stand under it."""
 
     name: str
     expression: Expression

@@ -43,10 +43,7 @@ class Period:
 def zone_of(kind: pa.DataType) -> dt.tzinfo | None:
     """Return the time zone of a timestamp type, None for a naive one or a date.
 
-    Raises
-    ------
-    IndexColumnError
-        For a zone that the zone database does not know.
+    Raises IndexColumnError for a zone that the zone database does not know.
     """
     name = getattr(kind, "tz", None)
     if name is None:
@@ -68,18 +65,15 @@ def zone_of(kind: pa.DataType) -> dt.tzinfo | None:
 def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
     """Return the period that ISO text names.
 
+    Raises PlanError for text that is no date, a date that does not exist, or text with a zone
+    against an index without one.
+
     Parameters
     ----------
     text
         ISO 8601 date or date-time, possibly partial, possibly with a zone of its own.
     zone
         The zone of the index: what text without a zone is in; None for a naive index.
-
-    Raises
-    ------
-    PlanError
-        For text that is no date, a date that does not exist, or text with a zone against an index
-        without one.
     """
     match = _ISO.fullmatch(text.strip())
     if match is None:
@@ -190,11 +184,8 @@ def instant_text(value: Any) -> str | None:
     Date-times of Python, numpy, pandas and Arrow become full instants, to the nanosecond; those
     that numpy counts in minutes or coarser units are the period of their unit.
 
-    Raises
-    ------
-    PlanError
-        For a value that is neither text nor a date nor a date-time, one that is missing, and one
-        outside the years 1 to 9999.
+    Raises PlanError for a value that is neither text nor a date nor a date-time, one that is
+    missing, and one outside the years 1 to 9999.
     """
     if value is None or isinstance(value, str):
         return value
@@ -233,10 +224,7 @@ def period_bounds(
 ) -> tuple[Period | None, Period | None]:
     """Return the periods that the ends of a range name.
 
-    Raises
-    ------
-    PlanError
-        For text that is no instant, and where the last ends before the first begins.
+    Raises PlanError for text that is no instant, and where the last ends before the first begins.
     """
     first = None if start is None else parse_period(start, zone)
     last = None if end is None else parse_period(end, zone)

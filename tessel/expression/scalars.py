@@ -76,10 +76,8 @@ def is_missing(value: object) -> bool:
 def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
     """Return a value as an Arrow scalar, of its own type or of ``kind``, exactly.
 
-    Raises
-    ------
-    InvalidInputError
-        For what is no value, one that no Arrow type holds, or one that ``kind`` does not hold.
+    Raises InvalidInputError for what is no value, one that no Arrow type holds, or one that
+    ``kind`` does not hold.
     """
     if isinstance(value, pa.DictionaryScalar):
         value = value.value
@@ -177,10 +175,8 @@ def _check_family(own: pa.DataType, kind: pa.DataType) -> None:
 def array_of(values: Any, kind: pa.DataType | None = None) -> pa.Array | pa.ChunkedArray:
     """Return values as an Arrow array; instants and durations in lists keep their nanoseconds.
 
-    Raises
-    ------
-    InvalidInputError
-        As :func:`scalar_of`; what else Arrow cannot hold raises as ``pyarrow.array`` does.
+    Raises InvalidInputError as :func:`scalar_of`; what else Arrow cannot hold raises as
+    ``pyarrow.array`` does.
     """
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = values.tolist()

@@ -202,10 +202,7 @@ def type_name(type_: pa.DataType) -> str:
 def parse_type(name: str) -> pa.DataType:
     """Return the type of a name such as ``"int64"``, ``"timestamp[us, UTC]"`` or ``"text"``.
 
-    Raises
-    ------
-    ExpressionTypeError
-        For a name that is none, with the nearest one.
+    Raises ExpressionTypeError for a name that is none, with the nearest one.
     """
     folded = _ALIASES.get(name.strip(), name.strip())
     if folded in _NAMED:

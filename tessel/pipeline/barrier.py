@@ -180,8 +180,6 @@ class Barrier(Closing):
 
     Parameters
     ----------
-    manager, workspace
-        Of the query.
     joins_pieces
         Whether pieces of one hash bucket may become one.
 

@@ -209,8 +209,6 @@ class _Run:
 
     Parameters
     ----------
-    manager, pool, workspace
-        What it runs with.
     inline_bytes
         Less than this is not worth a task of its own.
     joins_units

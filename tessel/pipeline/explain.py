@@ -112,8 +112,6 @@ def explain_plan(
 
     Parameters
     ----------
-    plan
-        What an executor would get.
     clauses
         The query as written, shown above what became of it.
     pages
@@ -121,8 +119,6 @@ def explain_plan(
         pages the first filters and date ranges drop; by default where few segments are left.
     profile
         Of its run, where it has run.
-    more
-        What an executor has to say of it.
     """
     written = Table("as written", ("clause",), tuple((clause.describe(),) for clause in clauses))
     parts = [written] if clauses else []

@@ -44,8 +44,6 @@ def entities_table(source: SourcePlan, prefix: str) -> Table | None:
     source
         With the units in which the first stage reads it. Their numbers of entities are positions
         in its index.
-    prefix
-        What stands before the title.
     """
     planned = source.read.fetches
     shown = list(itertools.islice(planned, _SHOWN_ENTITIES))
@@ -98,15 +96,6 @@ def pages_table(
     """Return how many pages the first clauses leave, and how many rows are in them.
 
     None where none of them asks page tables.
-
-    Parameters
-    ----------
-    source
-        What is read of one symbol.
-    clauses
-        Those of the first stage.
-    prefix
-        What stands before the title.
     """
     asked = list(_asked(clauses, source.schema))
     if not asked or not source.units:

@@ -80,8 +80,6 @@ def small_runs(read: SourceUnits, live_bytes: int) -> NDArray[np.int64]:
     ----------
     read
         Units that :func:`may_be_joined`.
-    live_bytes
-        The byte budget.
 
     Returns
     -------
@@ -146,10 +144,6 @@ def packs_of(
     ----------
     rows, nbytes
         Of each unit, int64, shape ``(units,)``; bytes as they are stored.
-    workers
-        How many tasks run at a time.
-    live_bytes
-        The byte budget.
     one_in
         Of the bytes, about one in so many is looked at first.
     is_far
@@ -187,8 +181,6 @@ class SparseRows:
 
     Parameters
     ----------
-    ordinals
-        Of the units.
     done
         How many of the clauses they have been through.
     batches

@@ -129,8 +129,6 @@ class SourcePlan:
 
     Attributes
     ----------
-    view
-        The symbol at its version.
     read
         What is read of it, in the units of the first stage.
     """
@@ -272,8 +270,6 @@ class Plan:
         One symbol, or the plans of several whose units the first stage takes in this order.
     stages
         What runs. Between two stages lies a barrier where units are grouped anew.
-    schema
-        The schema of the result.
     changes
         What the planner made of the query, pass by pass; for people.
     question
@@ -317,8 +313,6 @@ class Question:
 
     Attributes
     ----------
-    plan
-        Finds the answer.
     revise
         Makes the plan that is run from the answer.
     saves
@@ -342,8 +336,6 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
 
     Parameters
     ----------
-    plan
-        Maybe with a question.
     run
         Gives the parts of the result of a plan.
     least

@@ -64,12 +64,6 @@ class Profile(Shown):
     ----------
     asked
         The plan of the query; its question was asked first.
-    recording
-        The events.
-    rows
-        Of the result.
-    executor
-        What ran it.
     """
 
     asked: Plan
@@ -140,10 +134,7 @@ class Profile(Shown):
         Each thread is a track, and each task of Spark that ran beside others. The format is the
         Trace Event Format, its JSON array form.
 
-        Raises
-        ------
-        InvalidInputError
-            Where no file can be written; the result is there all the same.
+        Raises InvalidInputError where no file can be written; the result is there all the same.
         """
         began, events = self.recording.began_ns, self.recording.events
         tracks = _tracks(events)
@@ -172,10 +163,7 @@ class Profile(Shown):
 
         The page needs nothing from elsewhere.
 
-        Raises
-        ------
-        InvalidInputError
-            Where no file can be written; the result is there all the same.
+        Raises InvalidInputError where no file can be written; the result is there all the same.
         """
         from tessel.display.page import render_page
         from tessel.pipeline.run_page import page_of
@@ -208,10 +196,7 @@ class Profile(Shown):
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file of text.
 
-    Raises
-    ------
-    InvalidInputError
-        Where it cannot be written.
+    Raises InvalidInputError where it cannot be written.
     """
     try:
         Path(path).write_text(text, encoding="utf-8")

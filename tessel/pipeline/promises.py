@@ -32,10 +32,7 @@ def as_promised(clause: Clause, result: ProcessingUnit, promised: TableSchema) -
     Rows that a clause of the package makes of those of several units have no components: which
     units meet there depends on the executor and on sizes.
 
-    Raises
-    ------
-    SchemaPromiseError
-        When it has other columns, or data of other types, than ``promised``.
+    Raises SchemaPromiseError when it has other columns, or data of other types, than ``promised``.
     """
     _check_promise(clause, result, promised)
     if is_plugin(type(clause)) and not (is_bound(result) or isinstance(result, ReducedUnit)):
@@ -116,15 +113,6 @@ def first_error(
     clauses: Sequence[Clause], unit: ProcessingUnit, failed: int, error: TesselError, run: Run
 ) -> TesselError:
     """Return the error of the first row, in the order of the rows, that some clauses fail for.
-
-    Parameters
-    ----------
-    clauses, unit
-        What was run, and on what.
-    failed, error
-        Which of the clauses failed, and how.
-    run
-        Runs the clauses ``[start, stop)`` on a unit.
 
     Returns
     -------

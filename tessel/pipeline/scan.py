@@ -68,14 +68,6 @@ def scan_units(
 
     Parameters
     ----------
-    loader
-        Reads the units.
-    stage
-        What is run on them.
-    pool
-        Where.
-    live_bytes
-        The byte budget of the query.
     joins_units
         Whether few selected rows of several units may become one unit.
     stops_early

@@ -150,16 +150,8 @@ def run_joined(
 
     Parameters
     ----------
-    stage
-        What is run.
     units
         As of :func:`read_joined`.
-    segments
-        Reads them.
-    ordinal
-        Of the first unit.
-    symbol
-        Ordinal of the input.
     """
 
     def run(number: int, pieces: Sequence[Piece]) -> ProcessingUnit:
@@ -185,8 +177,6 @@ class SourceLoader:
 
     Parameters
     ----------
-    manager
-        Where the entities are made.
     source
         The segments, and which of them each unit has.
     symbol

@@ -58,25 +58,18 @@ def run_clauses(
 ) -> ProcessingUnit:
     """Run clauses one after another and hold each to the schema that it promised.
 
+    Raises TesselError as the clause raised it, with the clause named. Of several rows that fail it
+    is the error of the first one, whichever clause that fails in; ClauseFailedError for any other
+    exception of a clause, which is its cause; SchemaPromiseError when what comes out is not what
+    ``output_schema`` said.
+
     Parameters
     ----------
-    clauses
-        What runs.
     schemas
         The schema before the first clause and after each.
     dynamic
         The dynamic filter of a run, of the clause that opened it; where there is none, a unit that
         is not read has one of its own.
-
-    Raises
-    ------
-    TesselError
-        As the clause raised it, with the clause named. Of several rows that fail it is the error of
-        the first one, whichever clause that fails in.
-    ClauseFailedError
-        For any other exception of a clause, which is its cause.
-    SchemaPromiseError
-        When what comes out is not what ``output_schema`` said.
     """
     result = unit
     for at, clause in enumerate(clauses):
@@ -178,10 +171,7 @@ def run_between(
 def carrying_clause(stage: Stage) -> Carries:
     """Return the first clause of a stage, which says of itself that it carries.
 
-    Raises
-    ------
-    PlanError
-        When it lacks the methods for it.
+    Raises PlanError when it lacks the methods for it.
     """
     clause = stage.clauses[0]
     if not has_capability(clause, Carries):
@@ -398,15 +388,7 @@ def consume_parts(
 def finish_units(
     stage: Stage, carry: pa.Table, ordinal: int = 0, row: int = 0, symbol: int = 0
 ) -> Iterator[ProcessingUnit]:
-    """Run a stage whose first clause carries to the end on the rows that the carry of all makes.
-
-    Parameters
-    ----------
-    stage, carry
-        The stage, and what was carried.
-    ordinal, row, symbol
-        Of the first unit and its first row.
-    """
+    """Run a stage whose first clause carries to the end on the rows that the carry of all makes."""
     from tessel.clauses.units.reduced import unit_of_table
 
     def units() -> Iterator[ProcessingUnit]:

@@ -26,8 +26,6 @@ class Staging:
     ----------
     store
         Opened anew in each task.
-    symbol
-        What the rows are for.
     schema
         Their columns, and the index that they get.
     sort

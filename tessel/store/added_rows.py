@@ -21,15 +21,7 @@ _EDITS = frozenset({"write", "update", "upsert", "delete rows", "delete", "renam
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A commit that did something else to a symbol than to add rows to its end.
-
-    Attributes
-    ----------
-    version
-        The commit.
-    kind
-        What it did, in words.
-    """
+    """A commit that did something else to a symbol than to add rows to its end."""
 
     version: int
     kind: str
@@ -41,8 +33,6 @@ class Run:
 
     Attributes
     ----------
-    start, stop
-        The rows, by their positions.
     version
         The newest version that has them there.
     reached
@@ -62,21 +52,16 @@ class Run:
 def added_rows(store: Timeline, symbol: str, since: int, rows: int, until: Commit) -> list[Run]:
     """Return the rows that a symbol got behind a position, in runs between edits.
 
+    Raises SnapshotExpiredError where what came after ``since`` has expired; tells the oldest
+    version that is kept; InvalidInputError for a version that is not on the line, and a number of
+    rows that the symbol did not have.
+
     Parameters
     ----------
-    store, symbol
-        The symbol.
     since, rows
         A version, and how many rows that it has at that version are known.
     until
         The version up to which the line of versions is looked at.
-
-    Raises
-    ------
-    SnapshotExpiredError
-        Where what came after ``since`` has expired; tells the oldest version that is kept.
-    InvalidInputError
-        For a version that is not on the line, and a number of rows that the symbol did not have.
     """
     runs: list[Run] = []
     first, start, after = since, rows, None

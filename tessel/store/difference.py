@@ -28,8 +28,6 @@ class SegmentRows:
 
     Attributes
     ----------
-    key
-        The segment.
     rows
         The rows, counted in the symbol at that version.
     first

@@ -79,10 +79,6 @@ class File:
 
     Attributes
     ----------
-    path
-        Where it lies.
-    types
-        Names and types of its columns.
     share
         Returns how much of a file that is open was read, of 1.
     notes

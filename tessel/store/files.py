@@ -43,10 +43,7 @@ T = TypeVar("T")
 def require_file(path: Path) -> Path:
     """Return the path of a file that exists.
 
-    Raises
-    ------
-    InvalidInputError
-        Where there is none, with the nearest name in its folder.
+    Raises InvalidInputError where there is none, with the nearest name in its folder.
     """
     try:
         if path.is_file():
@@ -73,19 +70,14 @@ def require_file(path: Path) -> Path:
 class Files:
     """The files of one table, in their order.
 
+    Raises InvalidInputError for a file that is absent, of no known kind, or damaged;
+    SchemaMismatchError for columns that differ, and for types that nothing holds both of; names
+    column and files.
+
     Parameters
     ----------
     paths
         At least one file.
-    options
-        How they are read.
-
-    Raises
-    ------
-    InvalidInputError
-        For a file that is absent, of no known kind, or damaged.
-    SchemaMismatchError
-        For columns that differ, and for types that nothing holds both of; names column and files.
     """
 
     def __init__(self, paths: Sequence[Path], options: FileOptions | None = None) -> None:

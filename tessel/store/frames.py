@@ -47,8 +47,6 @@ class Frame:
 
     Attributes
     ----------
-    schema
-        Names and types as stored.
     index
         The instants that the frame itself brings along (a first level of a pandas index), or None.
     tables
@@ -76,16 +74,10 @@ _NO_PARTS = (str, os.PathLike, bytes, bytearray, memoryview)
 def read_frame(data: Any) -> Frame:
     """Take a table of any accepted kind.
 
-    Raises
-    ------
-    InvalidInputError
-        For anything that is no table, has no columns, or values that Arrow cannot hold.
-    DuplicateColumnError
-        For two columns of one name.
-    UnsupportedTypeError
-        For a column type that is not stored.
-    SchemaMismatchError
-        While going through ``tables``, when the parts of an iterable differ.
+    Raises InvalidInputError for anything that is no table, has no columns, or values that Arrow
+    cannot hold; DuplicateColumnError for two columns of one name; UnsupportedTypeError for a column
+    type that is not stored; SchemaMismatchError while going through ``tables``, when the parts of
+    an iterable differ.
     """
     if isinstance(names := getattr(getattr(data, "dtype", None), "names", None), tuple):
         data = {name: data[name] for name in names}  # numpy's structured arrays

@@ -80,21 +80,15 @@ def checked_order(
 ) -> Iterator[pa.Table]:
     """Hand on tables whose index, one after the other, has no missing values and never goes back.
 
+    Raises IndexColumnError or UnsortedIndexError, naming the first row over all tables that breaks
+    the rule.
+
     Parameters
     ----------
-    tables, index
-        The rows, and the name of their index.
     after
         The time that the first row must not be before, in the index's own unit.
-    row
-        The number of the first row, for errors.
     hint
         What to do about an index that goes back.
-
-    Raises
-    ------
-    IndexColumnError, UnsortedIndexError
-        Naming the first row over all tables that breaks the rule.
     """
     last = after
     for table in tables:
@@ -121,17 +115,12 @@ def sorted_by(table: pa.Table, index: str) -> pa.Table:
 def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndarray[Any, Any]:
     """Return the values of an index as integers in its own unit. int64.
 
+    Raises IndexColumnError where a value is missing.
+
     Parameters
     ----------
-    column, index
-        The values, and the name of the column.
     row
         The number of the first row, for the error.
-
-    Raises
-    ------
-    IndexColumnError
-        Where a value is missing.
     """
     if column.null_count:
         at = pc.index(pc.is_null(column), True).as_py()
@@ -194,21 +183,13 @@ def merge_ordered(runs: Sequence[Run], schema: pa.Schema, index: str) -> Iterato
     that has begun one table is held, so the memory needed grows with the number of inputs whose
     times overlap, not with their rows.
 
+    Raises SchemaMismatchError for a table with other columns; IndexColumnError or
+    UnsortedIndexError for an input with a missing time, or one that goes back; names the input.
+
     Parameters
     ----------
-    runs
-        The inputs.
     schema
         The columns that all of their tables have, in this order, with these types.
-    index
-        The column to order by.
-
-    Raises
-    ------
-    SchemaMismatchError
-        For a table with other columns.
-    IndexColumnError, UnsortedIndexError
-        For an input with a missing time, or one that goes back; names the input.
 
     Notes
     -----

@@ -18,11 +18,6 @@ class LruCache(Generic[K, V]):
     """An LRU cache of so many entries; safe to use from several threads and after a fork.
 
     It has no lock, which a fork could leave locked: each step is one call of a built-in type.
-
-    Parameters
-    ----------
-    most
-        How many entries it holds.
     """
 
     def __init__(self, most: int) -> None:
@@ -73,8 +68,6 @@ class ByteLruCache(Generic[K, V]):
     ----------
     most_bytes
         Of all values together.
-    size
-        Returns the bytes of a value.
     """
 
     def __init__(self, most_bytes: int, size: Callable[[V], int]) -> None:

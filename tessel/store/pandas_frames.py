@@ -40,8 +40,6 @@ class PandasColumns(NamedTuple):
         The first level, where it is one of instants.
     increases
         Whether these never go back, and are all there.
-    shape
-        What else it showed, by name.
     """
 
     table: pa.Table
@@ -53,12 +51,8 @@ class PandasColumns(NamedTuple):
 def read_pandas(data: Any) -> PandasColumns:
     """Take a frame or a Series.
 
-    Raises
-    ------
-    InvalidInputError, UnsupportedTypeError
-        For what is refused.
-    DuplicateColumnError
-        For two columns, or a column and a level, of one name.
+    Raises InvalidInputError or UnsupportedTypeError for what is refused; DuplicateColumnError for
+    two columns, or a column and a level, of one name.
     """
     pandas = sys.modules["pandas"]
     is_series = isinstance(data, pandas.Series)

@@ -57,12 +57,7 @@ class _Totals:
 def physical_columns(view: SymbolView, objects: ObjectStore) -> pa.Table:
     """Return a line per physical column of a symbol: its fields, and what lies below them.
 
-    Parameters
-    ----------
-    view
-        The symbol, at its version.
-    objects
-        Where its segments lie.
+    Raises CorruptSegmentError when a segment is damaged: values are decoded to know what they take.
 
     Returns
     -------
@@ -71,11 +66,6 @@ def physical_columns(view: SymbolView, objects: ObjectStore) -> pa.Table:
         ``encodings`` and ``codecs`` with the number of their pages, ``nulls``, ``bytes`` stored
         (dictionaries included). For fields also ``arrow_bytes``, what their values take in memory,
         and ``ratio``, these by the bytes stored in the field and below; null for what lies below.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When a segment is damaged: values are decoded to know what they take.
     """
     reader = SegmentReader(objects)
     index = view.index()

@@ -29,10 +29,7 @@ def promote(name: str, types: Sequence[pa.DataType], *, clause: str = "concat") 
 
     The order of the types does not matter but for the order of fields.
 
-    Raises
-    ------
-    SchemaMismatchError
-        When no type holds all, naming the column and the types.
+    Raises SchemaMismatchError when no type holds all, naming the column and the types.
     """
     kinds = list(dict.fromkeys(kind for kind in types if not pa.types.is_null(kind)))
     if len(kinds) <= 1:

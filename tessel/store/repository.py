@@ -227,32 +227,7 @@ class Repository(Bulk):
         metadata: Mapping[str, Any] | None = None,
         encodings: Mapping[str, str] | None = None,
     ) -> int:
-        """Write a table as a symbol, new or in place of what it was; return the new version.
-
-        Parameters
-        ----------
-        symbol
-            Its name.
-        data
-            A table of any kind that :mod:`tessel.store.frames` takes.
-        index
-            The column that is the time index: a timestamp, date or integer that never goes back
-            and has no missing values.
-        sort
-            Sort the rows by the index first; rows of equal times keep their order.
-        metadata
-            Plain JSON to keep with the symbol.
-        encodings
-            By column, the name of an encoding to use wherever it can hold a page, also of rows
-            that come later; chosen page by page otherwise.
-
-        Raises
-        ------
-        InvalidInputError
-            In one of its kinds, when the data cannot be taken; nothing was changed.
-        CommitConflictError
-            When another writer changed the symbol meanwhile; nothing was changed.
-        """
+        """Write a table as a symbol, new or in place of what it was; return the new version."""
         with self.transaction(f"write {symbol}") as transaction:
             transaction.write(
                 symbol, data, index=index, sort=sort, metadata=metadata, encodings=encodings
@@ -260,33 +235,7 @@ class Repository(Bulk):
         return transaction.landed
 
     def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
-        """Add rows at the end of a symbol; return the new version.
-
-        The columns are those of the symbol, in any order, with the same types (a column of nulls
-        without a type goes with any, and one that the symbol has without a type takes the one it is
-        given). With an index, no row is before the last one of the symbol.
-
-        Parameters
-        ----------
-        symbol
-            Its name.
-        data
-            The rows.
-        evolve
-            ``"add"``: columns that the symbol lacks are added, missing in older rows. ``"widen"``:
-            types are widened where that is lossless, of the symbol or of the rows. Or both.
-            ``"flexible"``: both, columns that the rows lack are missing in them, and other types go
-            to the common one, by storing the column anew where that does not hold every value.
-
-        Raises
-        ------
-        SymbolNotFoundError
-            When there is no such symbol.
-        SchemaMismatchError
-            When columns or types differ; lists all differences.
-        UnsortedIndexError
-            When the index goes back, in the data or below the last time of the symbol.
-        """
+        """Add rows at the end of a symbol; return the new version."""
         with self.transaction(f"append {symbol}") as transaction:
             transaction.append(symbol, data, evolve=evolve)
         return transaction.landed
@@ -299,57 +248,13 @@ class Repository(Bulk):
         date_range: tuple[Any, Any] | None = None,
         evolve: Evolve = None,
     ) -> int:
-        """Replace the rows in a range of times by those of a table; return the new version.
-
-        Rows that stay are not rewritten, whatever segments they are in.
-
-        Parameters
-        ----------
-        symbol
-            Its name; it has an index.
-        data
-            The rows, ordered by the index.
-        date_range
-            The range, both ends included: ISO text (a partial one means its whole period), dates,
-            date-times, numbers for an index of integers, None for no bound. By default from the
-            first to the last time of the rows.
-        evolve
-            As for :meth:`append`.
-
-        Raises
-        ------
-        IndexColumnError
-            When the symbol has no index.
-        InvalidInputError
-            When a row lies outside the range; without rows, when no range is given.
-        """
+        """Replace the rows in a range of times by those of a table; return the new version."""
         with self.transaction(f"update {symbol}") as transaction:
             transaction.update(symbol, data, date_range=date_range, evolve=evolve)
         return transaction.landed
 
     def upsert(self, symbol: str, data: Any, *, keys: Sequence[str], evolve: Evolve = None) -> int:
-        """Replace rows by key and add those of new keys; return the new version.
-
-        A row takes the place of the one with its key; if its time is another one, it goes where
-        its time is. Rows of new keys are merged by the index, after those of equal times, or go to
-        the end where there is no index.
-
-        Parameters
-        ----------
-        symbol
-            Its name.
-        data
-            The rows, in any order.
-        keys
-            The columns that tell one row from another: equal in all of them, 0.0 and -0.0 too.
-        evolve
-            As for :meth:`append`.
-
-        Raises
-        ------
-        InvalidInputError
-            When a key is missing (null or NaN), or several rows have it, here or in the symbol.
-        """
+        """Replace rows by key and add those of new keys; return the new version."""
         with self.transaction(f"upsert {symbol}") as transaction:
             transaction.upsert(symbol, data, keys=keys, evolve=evolve)
         return transaction.landed

@@ -33,8 +33,6 @@ class _Wanted:
 
     Attributes
     ----------
-    slices
-        The row slices that hold them.
     rows
         Positions in the symbol, those of one slice together.
     stops
@@ -50,15 +48,7 @@ class _Wanted:
 
 
 class SingleRows:
-    """Random access to one state of a symbol; safe to use from several threads.
-
-    Parameters
-    ----------
-    index
-        All segments of the symbol.
-    source
-        What loads them.
-    """
+    """Random access to one state of a symbol; safe to use from several threads."""
 
     def __init__(self, index: SegmentIndex, source: SegmentSource) -> None:
         self._index = index
@@ -68,12 +58,8 @@ class SingleRows:
     def take(self, rows: Integers, columns: Sequence[str] | None) -> pa.Table:
         """Return rows, each a position that there is, in any order, repeats allowed.
 
-        Raises
-        ------
-        ColumnNotFoundError
-            For a name that is no column.
-        CorruptSegmentError
-            When a segment that holds one of the rows is damaged.
+        Raises ColumnNotFoundError for a name that is no column; CorruptSegmentError when a segment
+        that holds one of the rows is damaged.
         """
         names = tuple(self._index.schema.names) if columns is None else tuple(columns)
         choice = self._choices.get_or_make(names, lambda: _Choice(self._index, names))

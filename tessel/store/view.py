@@ -193,15 +193,7 @@ class SymbolView:
 
 
 class PinnedViews:
-    """Gives symbols at the version of one of them, so that a query sees one snapshot.
-
-    Parameters
-    ----------
-    repository
-        The store.
-    first
-        The symbol whose version counts.
-    """
+    """Gives symbols at the version of one of them, so that a query sees one snapshot."""
 
     def __init__(self, repository: Repository, first: SymbolView) -> None:
         self._repository = repository

@@ -146,12 +146,12 @@ def test_large_answers_are_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> No
     assert {str(found.to_arrow()) for found, _ in reads} == {str(reads[0][0].to_arrow())}
 
 
-def test_few_plans_of_large_answers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_made_of_answers_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     store, query = _shop(), Q.join("y", "v")
-    monkeypatch.setattr(plan_cache, "_SMALL_ANSWER_BYTES", 0)
+    monkeypatch.setattr(plan_cache, "_MOST_ANSWER_BYTES", 3 * plan_cache._PLAN_BYTES)
     with narrowed(10_000):
         assert [_read(store, query)[1] for _ in range(2)] == [2, 1]
-        for number in range(plan_cache._MOST_LARGE):
+        for number in range(3):
             _read(store, Q.filter(f"v < {number + 100}").join("y", "v"))
         assert [_read(store, query)[1] for _ in range(2)] == [2, 1]
 

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.store import Repository
-from tessel.store.segment.statistics import BOUND_BYTES, bounds_type, summarise
+from tessel.store.segment.file_writer import WriteOptions, encode_segment
+from tessel.store.segment.statistics import (
+    BOUND_BYTES,
+    ColumnStatistics,
+    bounds_type,
+    summarise,
+)
 from tests.store.helpers import load
 from tests.strategies.tables import column_types, columns, cut_into_segments, tables
 
@@ -34,11 +40,18 @@ def _present(column: pa.ChunkedArray) -> list[Any]:
     return [_key(v.value if isinstance(v, pa.DictionaryScalar) else v, column.type) for v in found]
 
 
+def _summarised(column: pa.Array, shift: int = 16) -> ColumnStatistics:
+    """Return the statistics of a column that is written with pages of ``2**shift`` rows."""
+    options = WriteOptions(page_shifts={"0": shift})
+    encoded = encode_segment(pa.table({"0": column}), options)
+    return summarise(pa.chunked_array([column]), encoded.columns[0].bounds)
+
+
 @given(data=st.data())
 def test_bounds_and_counts_of_a_column(data: st.DataObject) -> None:
     kind = data.draw(column_types())
-    column = pa.chunked_array([data.draw(columns(kind, data.draw(st.integers(1, 20))))])
-    facts = summarise(column)
+    array = data.draw(columns(kind, data.draw(st.integers(1, 20))))
+    facts, column = _summarised(array, data.draw(st.integers(0, 5))), pa.chunked_array([array])
     nulls = sum(value is None for value in column.to_pylist())
     nans = sum(isinstance(v, float) and math.isnan(v) for v in column.to_pylist())
     assert facts.nulls == nulls
@@ -68,7 +81,7 @@ def test_bounds_and_counts_of_a_column(data: st.DataObject) -> None:
 
 @given(text=st.lists(st.text(min_size=1, max_size=100), min_size=1, max_size=5))
 def test_bounds_of_text_are_short_and_sound(text: list[str]) -> None:
-    facts = summarise(pa.chunked_array([pa.array(text)]))
+    facts = _summarised(pa.array(text))
     assert facts.minimum is not None
     assert len(facts.minimum.as_py().encode()) <= BOUND_BYTES
     assert facts.minimum.as_py() <= min(text)
@@ -91,10 +104,24 @@ def test_bounds_of_text_are_short_and_sound(text: list[str]) -> None:
     ids=["all ff", "last ff", "plain", "last character", "two bytes", "grows", "surrogates"],
 )
 def test_a_cut_maximum_is_raised(value: str | bytes, maximum: str | bytes | None) -> None:
-    facts = summarise(pa.chunked_array([pa.array([value])]))
+    facts = _summarised(pa.array([value]))
     assert (None if facts.maximum is None else facts.maximum.as_py()) == maximum
     assert not facts.maximum_exact
     assert not facts.minimum_exact
+
+
+@pytest.mark.parametrize("shift", [1, 16])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("values", [[-0.0, 1.0], [0.0, -1.0], [0.0, -0.0, math.nan, None]])
+def test_the_sign_of_zero_is_that_of_a_value(
+    values: list[float], kind: pa.DataType, shift: int
+) -> None:
+    column = pa.array(values, kind)
+    facts = _summarised(column, shift)
+    present = {(value, math.copysign(1, value)) for value in _present(pa.chunked_array([column]))}
+    for bound in (facts.minimum, facts.maximum):
+        assert bound is not None
+        assert (bound.as_py(), math.copysign(1, bound.as_py())) in present
 
 
 @given(data=st.data())

@@ -40,19 +40,13 @@ class FromReductions(MergeableAggregate):
     ) -> pa.Array:
         """Return one value a group, exactly of :meth:`result_type`.
 
+        Raises IntegerOverflowError when an exact integer result does not fit its type; names
+        aggregate and column.
+
         Parameters
         ----------
-        reduced
-            Reductions by name, of one entry a group.
         value_type
             Type of the column; structs of several.
-        column
-            Its name, for errors.
-
-        Raises
-        ------
-        IntegerOverflowError
-            When an exact integer result does not fit its type; names aggregate and column.
         """
 
     def reductions_of(self, value_type: pa.DataType | None) -> dict[str, Reduction]:

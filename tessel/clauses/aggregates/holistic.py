@@ -57,8 +57,6 @@ class GroupValues:
     ----------
     runs
         The values as integers, by group.
-    kind
-        The plain type of the values.
     places
         Decimal places of the integers; :data:`BITS` where they are those of the type.
     entries
@@ -109,8 +107,6 @@ class HeldValues:
     ----------
     parts
         The values of some groups, and the final group of each of these; one part at least.
-    groups
-        How many final groups there are.
     once
         Whether it does not matter how often a value occurs.
     """
@@ -292,8 +288,6 @@ def values_of_state(state: HeldValues, rows: int) -> Iterator[tuple[pa.Array, ND
 
     Parameters
     ----------
-    state
-        The values.
     rows
         How many values to give at a time.
     """

@@ -26,11 +26,6 @@ class PresentRows:
         int64, shape ``(rows,)``: the group of each row.
     several
         Whether values are structs of one field a column.
-
-    Attributes
-    ----------
-    values, all_codes
-        As they were given.
     """
 
     def __init__(self, values: Values | None, codes: Codes, *, several: bool = False) -> None:

@@ -52,8 +52,6 @@ class SumParts:
     ----------
     by_place
         By exponent, at least one: int64, shape ``(groups,)``, below ``segments * 2**48`` in size.
-    segments
-        How many segments were added up.
     """
 
     by_place: Mapping[int, Codes]
@@ -70,8 +68,6 @@ class Extremes:
         int64 or float64, shape ``(groups,)``; anything for a group without a value.
     some
         Bool, shape ``(groups,)``: the groups with a value.
-    kind
-        The type of the values.
     """
 
     numbers: NDArray[Any]
@@ -118,8 +114,6 @@ class Reduction(ABC):
             In order of their rows.
         codes
             int64: the final group of each group of each state, of one state after another.
-        groups
-            How many final groups there are.
         """
 
     @abstractmethod
@@ -154,8 +148,6 @@ def reduction_of(which: str, kinds: Sequence[pa.DataType]) -> Reduction:
     ----------
     which
         As :class:`~tessel.clauses.aggregates.FromReductions` lists them.
-    kinds
-        The types of the columns.
     """
     if which == "count":
         return _Count()

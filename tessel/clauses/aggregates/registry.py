@@ -33,10 +33,7 @@ def register(cls: _AggregateClass) -> _AggregateClass:
 
     Expressions may call it from then on: ``sum(price * qty)``.
 
-    Raises
-    ------
-    AggregateError
-        When another aggregate has the name.
+    Raises AggregateError when another aggregate has the name.
     """
     if not cls.__module__.startswith(f"{__package__}."):
         _import_all()
@@ -65,12 +62,8 @@ def bind_aggregate(name: str, arguments: Sequence[Any]) -> tuple[Aggregate, tupl
     Columns come first, one and those of :attr:`Aggregate.further`; parameters follow in the order
     of the aggregate's fields.
 
-    Raises
-    ------
-    NameNotFoundError
-        When there is none of that name, with the nearest.
-    AggregateError
-        When there are too few or too many arguments.
+    Raises NameNotFoundError when there is none of that name, with the nearest; AggregateError when
+    there are too few or too many arguments.
     """
     cls = _class_of(name)
     given = len(arguments)
@@ -92,12 +85,8 @@ def bind_aggregate(name: str, arguments: Sequence[Any]) -> tuple[Aggregate, tupl
 def find_aggregate(name: str, **parameters: Any) -> Aggregate:
     """Return the aggregate of a name, with its parameters if it has some.
 
-    Raises
-    ------
-    NameNotFoundError
-        When there is none of that name, with the nearest.
-    AggregateError
-        When it does not take these parameters.
+    Raises NameNotFoundError when there is none of that name, with the nearest; AggregateError when
+    it does not take these parameters.
     """
     cls = _class_of(name)
     taken = {field.name for field in fields(cls)}
@@ -149,12 +138,8 @@ def _spelled(parameters: Iterable[str]) -> str:
 def aggregate_from_json(data: Any) -> Aggregate:
     """Rebuild an aggregate from the form of :meth:`Aggregate.to_json`.
 
-    Raises
-    ------
-    PlanFormatError
-        When ``data`` is not such a form.
-    NameNotFoundError, AggregateError
-        As :func:`find_aggregate`.
+    Raises PlanFormatError when ``data`` is not such a form; NameNotFoundError or AggregateError as
+    :func:`find_aggregate`.
     """
     if isinstance(data, str):
         return find_aggregate(data)

@@ -59,8 +59,6 @@ def key_runs(codes: Sequence[Codes], groups: int, *carries: pa.Table) -> Codes:
     ----------
     codes
         For each carry the number of each of its keys.
-    groups
-        How many numbers there are.
     carries
         Keys, and lists beside them. The values of each follow those of the one before.
 

@@ -33,23 +33,17 @@ def span_on_index(
 ) -> IndexSpan:
     """Return a span such as ``"5min"`` beside the unit of an index of a type.
 
+    Raises IndexColumnError for an index that is none of dates or timestamps; PlanError for days of
+    a zone that are not all of one length, and text that is no span.
+
     Parameters
     ----------
     text
         What was written; a day is 24 hours.
-    kind
-        Type of the index.
     clause, what
         Who asks, and for what: ``"rolling"``, ``"window"``.
     instead
         What to write where the index has no time, for the error.
-
-    Raises
-    ------
-    IndexColumnError
-        For an index that is none of dates or timestamps.
-    PlanError
-        For days of a zone that are not all of one length, and text that is no span.
     """
     length, days = parse_span(text, what)
     unit = _unit_ns(kind)
@@ -82,10 +76,7 @@ def fading_of(
 ) -> tuple[float | None, str | None]:
     """Return how much a new value counts, or a half-life in time, from whichever is given.
 
-    Raises
-    ------
-    PlanError
-        Unless exactly one is given, a number in its range.
+    Raises PlanError unless exactly one is given, a number in its range.
     """
     given = {"alpha": alpha, "span": span, "halflife": halflife, "com": com}
     named = {name: value for name, value in given.items() if value is not None}

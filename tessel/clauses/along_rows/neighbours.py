@@ -90,8 +90,6 @@ class Reach:
 
     Attributes
     ----------
-    columns, by
-        The columns that are read, and the keys.
     back, ahead
         Rows of the same key before and after a row that its result may depend on.
     """
@@ -169,8 +167,6 @@ def rows_around(
 
     Parameters
     ----------
-    unit, by
-        Whose rows, and the keys.
     before, after
         A row a key, lists behind the columns of keys.
     back, ahead
@@ -218,8 +214,6 @@ class TimeReach:
 
     Attributes
     ----------
-    columns, by
-        The columns that are read, and the keys.
     back, ahead
         Time before and after that of a row that its result may depend on, in units of the index,
         both ends included; None looks to that side not at all, 0 at rows of the same time.

@@ -155,8 +155,6 @@ def ranked_rows(
     ----------
     tables
         Keys, and the values as :data:`VALUE`; plain columns.
-    schema
-        Of the tables.
     share
         Bytes that each of the two sorts may hold.
     """

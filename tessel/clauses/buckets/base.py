@@ -37,10 +37,8 @@ class Bucketer(Protocol):
     def edges(self, numbers: Integers) -> Integers:
         """Return the left edge of each bucket.
 
-        Raises
-        ------
-        IntegerOverflowError
-            Where an edge lies past what 64 bits hold in the unit of the index.
+        Raises IntegerOverflowError where an edge lies past what 64 bits hold in the unit of the
+        index.
         """
 
     def labels(self, numbers: Integers, side: Literal["left", "right"]) -> Integers:

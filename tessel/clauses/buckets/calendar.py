@@ -119,14 +119,10 @@ class CalendarBucketer:
 
     Attributes
     ----------
-    unit, count
-        What a bucket is made of.
     anchor
         Number of the unit at which bucket 0 begins.
     unit_ns
         Nanoseconds of the unit of the index; one day or a divisor of it.
-    closed
-        Which edge of a bucket belongs to it.
     zone
         Whose dates; None where the index has no zone, and for UTC.
     offset_days, offset_ns

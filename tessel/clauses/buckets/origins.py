@@ -39,14 +39,14 @@ def bucketer_for(
 ) -> Bucketer:
     """Return the bucketer of a rule for an index type.
 
+    Raises PlanError or IndexColumnError for a rule that is none, or finer than the index.
+
     Parameters
     ----------
     rule
         Length of a bucket, such as ``"15s"``, ``"1h30min"``, ``"1D"``, ``"MS"``.
     kind
         Type of the index: timestamps, or dates for a calendar rule.
-    closed
-        Which edge of a bucket belongs to it.
     origin
         ``"epoch"``, ISO text, or one of ``DATA_ORIGINS``.
     offset
@@ -56,11 +56,6 @@ def bucketer_for(
         For an origin that depends on the data: the first (``start``, ``start_day``) or last
         (``end``, ``end_day``) time of the rows, in the unit of the index; None while it is not
         known, or where there are no rows.
-
-    Raises
-    ------
-    PlanError, IndexColumnError
-        For a rule that is none, or finer than the index.
     """
     index = _Index.of(kind)
     read = parse_rule(rule)

@@ -91,8 +91,6 @@ class CalendarRule:
 
     Attributes
     ----------
-    unit, count
-        What a bucket is made of.
     ends
         Whether a bucket is named by its last day.
     """
@@ -105,10 +103,7 @@ class CalendarRule:
 def parse_rule(text: str) -> ElapsedRule | CalendarRule:
     """Read a rule.
 
-    Raises
-    ------
-    PlanError
-        For text that is no rule, with what would be one.
+    Raises PlanError for text that is no rule, with what would be one.
     """
     if len(text) > _LONGEST:
         raise _no_rule(text, "rule")
@@ -194,6 +189,8 @@ def parse_offset(text: str | None) -> tuple[int, int]:
 def parse_span(rule: str, what: str = "rule", *, shown: str | None = None) -> tuple[int, bool]:
     """Return the length of a span of time in days or less, and whether it counts calendar days.
 
+    Raises PlanError for text that is no such span, with what would be one.
+
     Parameters
     ----------
     rule
@@ -207,11 +204,6 @@ def parse_span(rule: str, what: str = "rule", *, shown: str | None = None) -> tu
         Nanoseconds of elapsed time; number of days where calendar days are counted.
     calendar
         True for days (``D``).
-
-    Raises
-    ------
-    PlanError
-        For text that is no such span, with what would be one.
     """
     if len(rule) > _LONGEST:
         raise _no_rule(rule, what)

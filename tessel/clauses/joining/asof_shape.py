@@ -72,8 +72,6 @@ class AsofShape:
 
     Attributes
     ----------
-    left, right
-        The columns of both sides.
     by
         Pairs of columns that must be equal, left and right.
     direction, tolerance, allow_exact_matches, suffix
@@ -157,10 +155,7 @@ class AsofShape:
     def most_apart(self) -> int | None:
         """The tolerance in the unit in which times are compared.
 
-        Raises
-        ------
-        PlanError
-            For a span of time where times are whole numbers.
+        Raises PlanError for a span of time where times are whole numbers.
         """
         if self.tolerance is None:
             return None
@@ -182,12 +177,8 @@ class AsofShape:
     def times(self, table: pa.Table, side: Literal[0, 1]) -> Times:
         """Return the times of the left (0) or the right (1) as they are compared, int64.
 
-        Raises
-        ------
-        IndexColumnError
-            Where one is missing.
-        IntegerOverflowError
-            For one that the finer unit cannot count.
+        Raises IndexColumnError where one is missing; IntegerOverflowError for one that the finer
+        unit cannot count.
         """
         name = self.index[side]
         column = table.column(name)
@@ -224,8 +215,6 @@ class AsofTable:
 
     Parameters
     ----------
-    shape
-        What is joined, and how.
     right
         Its rows, ordered by time.
     times
@@ -269,8 +258,6 @@ def pieces_in_reach(shape: AsofShape, units: Sequence[UnitFacts]) -> list[list[i
 
     Parameters
     ----------
-    shape
-        What is joined, and how.
     units
         Facts of the pieces of both sides, symbol 0 and symbol 1, each in plan order.
     """

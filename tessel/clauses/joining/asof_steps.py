@@ -39,17 +39,7 @@ _CARRY: pa.Schema = pa.schema([("rows", pa.int64()), ("last", pa.int64())])
 @register
 @dataclass(frozen=True)
 class InOrder(Clause):
-    """Make a column the time index, as rows pass that are ordered by it already.
-
-    Attributes
-    ----------
-    column
-        Its name.
-    symbol
-        What errors call the rows.
-    hint
-        What to do about rows that are not in order.
-    """
+    """Make a column the time index, as rows pass that are ordered by it already."""
 
     name: ClassVar[str] = "in_order"
     internal: ClassVar[bool] = True
@@ -221,13 +211,7 @@ class HashAsof(BucketStep):
 @register
 @dataclass(frozen=True)
 class AsofInputs(_OfTwoSymbols):
-    """Put rows of one ordered stream beside those of another, without keys.
-
-    Attributes
-    ----------
-    inputs
-        What errors call the left and the right.
-    """
+    """Put rows of one ordered stream beside those of another, without keys."""
 
     name: ClassVar[str] = "asof_inputs"
     internal: ClassVar[bool] = True

@@ -115,8 +115,6 @@ class HashJoin(BucketStep):
 
     Attributes
     ----------
-    buckets
-        How many buckets both sides were split into.
     right_units
         Buckets that come out are units of the left below this number, from it on of the right.
     """
@@ -291,8 +289,6 @@ def placed(unit: ProcessingUnit, table: pa.Table, places: np.ndarray) -> Iterato
 
     Parameters
     ----------
-    unit
-        Whose facts the pieces get.
     table, places
         The rows, and the position of each: the unit that it came from is the piece's bucket.
     """
@@ -352,13 +348,7 @@ class _PartOfUnit(PartOfStep):
 @register
 @dataclass(frozen=True)
 class OrderJoined(Clause):
-    """Bring the rows of one unit, which several buckets gave, back into their order.
-
-    Attributes
-    ----------
-    schema
-        The columns of the result.
-    """
+    """Bring the rows of one unit, which several buckets gave, back into their order."""
 
     name: ClassVar[str] = "order_joined"
     internal: ClassVar[bool] = True

@@ -41,19 +41,13 @@ def key_type(
 ) -> pa.DataType:
     """Return the type in which two key columns are compared.
 
+    Raises UnsupportedTypeError for a column whose values have no equality as a whole;
+    SchemaMismatchError where no type holds the values of both, naming the columns and their types.
+
     Parameters
     ----------
-    clause
-        What errors call the clause.
     names, types
         Of the left column and the right one.
-
-    Raises
-    ------
-    UnsupportedTypeError
-        For a column whose values have no equality as a whole.
-    SchemaMismatchError
-        Where no type holds the values of both, naming the columns and their types.
     """
     for name, type_ in zip(names, types, strict=True):
         check_key_type(name, type_)
@@ -78,8 +72,6 @@ def as_keys(columns: Sequence[Column], types: Sequence[pa.DataType]) -> list[pa.
 
     Parameters
     ----------
-    columns
-        Of one side.
     types
         What :func:`key_type` gave for each.
 

@@ -38,8 +38,6 @@ class Matches:
 
     Attributes
     ----------
-    table
-        The built side.
     codes
         For each left row the number of its key there, −1 for none. int64, shape ``(rows,)``.
     ends
@@ -91,8 +89,6 @@ def with_pairing(table: pa.Table, positions: Numbers, keys: Numbers) -> pa.Table
 
     Parameters
     ----------
-    table
-        Rows of the join's columns.
     positions
         Where each belongs, −1 for a row of the right alone that rows of the left want.
     keys
@@ -110,8 +106,6 @@ class Pairing:
 
     Parameters
     ----------
-    shape
-        The join.
     table
         What buckets gave for the unit, of :func:`pairing_schema`, in any order but that of the rows
         of one key, which are of one bucket.

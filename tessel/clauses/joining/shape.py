@@ -48,10 +48,7 @@ def fields_beside(
 ) -> list[pa.Field]:
     """Return the fields of :func:`names_beside`.
 
-    Raises
-    ------
-    DuplicateColumnError
-        Where two columns would have one name.
+    Raises DuplicateColumnError where two columns would have one name.
     """
     taken = set(left.names)
     for shown in names.values():
@@ -93,8 +90,6 @@ class JoinShape:
 
     Attributes
     ----------
-    left, right
-        The columns of both sides.
     on
         Pairs of key columns, left and right.
     how
@@ -169,12 +164,8 @@ class JoinShape:
     def schema(self) -> TableSchema:
         """The columns that come out.
 
-        Raises
-        ------
-        DuplicateColumnError
-            Where two of them would have one name.
-        SchemaMismatchError
-            Where no type holds the keys of both sides, which come out in one column.
+        Raises DuplicateColumnError where two of them would have one name; SchemaMismatchError where
+        no type holds the keys of both sides, which come out in one column.
         """
         fields = [pa.field(name, self.left.type_of(name)) for name in self.left.names]
         if self.keeps_right:
@@ -205,8 +196,6 @@ class JoinShape:
 
         Parameters
         ----------
-        left, right
-            The tables.
         left_rows
             Which rows of the left, −1 for none; None for all of them once, which copies nothing.
         right_rows

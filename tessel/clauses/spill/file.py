@@ -81,18 +81,15 @@ class SpillFile(Closing):
 
     It is made when the first table is written. Any number of threads may read.
 
+    Raises SpillError, of ``write`` where the file cannot be made or written, of ``read`` where it
+    cannot be read or what comes back is not what was written.
+
     Parameters
     ----------
     directory
         Where the file is made; empty is the system's place for such files.
     account
         What is told that not all may be held, when the first table is written; maybe none.
-
-    Raises
-    ------
-    SpillError
-        Of ``write`` where the file cannot be made or written, of ``read`` where it cannot be read
-        or what comes back is not what was written.
     """
 
     def __init__(self, directory: str = "", account: Account | None = None) -> None:

@@ -44,8 +44,6 @@ class JoinedDictionaries:
     ----------
     schema
         Of the rows as they go out. A column that is a dictionary there stays as it is.
-    account
-        What counts the entries as held.
     """
 
     def __init__(self, schema: pa.Schema, account: Account) -> None:

@@ -54,8 +54,6 @@ class LocalPool(Closing):
 
     Parameters
     ----------
-    options
-        Workers and byte budgets.
     account
         What the query keeps alive; by default one of the pool's own.
     workers

@@ -67,8 +67,6 @@ class _Range:
     ----------
     has_one_key
         Whether the bounds are before and after one key.
-    size
-        Bytes of its frames in memory.
     """
 
     has_one_key: bool = False
@@ -83,12 +81,6 @@ class ExternalSort(Closing):
 
     Parameters
     ----------
-    ordering
-        By what.
-    schema
-        Of all tables.
-    workspace
-        The account and the files of the query.
     most
         Bytes that it may hold; by default all that the query may.
     dictionaries

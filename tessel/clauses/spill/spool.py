@@ -14,13 +14,7 @@ from tessel.ecs import ProcessingUnit
 
 
 class Parked:
-    """A table that a spool keeps: in memory or in its file.
-
-    Attributes
-    ----------
-    rows, nbytes
-        Of the table.
-    """
+    """A table that a spool keeps: in memory or in its file."""
 
     __slots__ = ("_block", "_table", "nbytes", "rows")
 
@@ -41,13 +35,6 @@ class Spool(Closing):
 
     A table stays in memory where it fits into what may be held (see :class:`Account`), and goes to
     the file where it does not; what is held once never moves. Tables are taken from any thread.
-
-    Parameters
-    ----------
-    account
-        What the query keeps alive.
-    directory
-        Where the file is made.
     """
 
     def __init__(self, account: Account, directory: str = "") -> None:
@@ -110,15 +97,8 @@ class AsideUnit:
 
     Parameters
     ----------
-    unit, spool
-        What waits, and who keeps its data.
     holds
         Whether the data stay here all the same: of a unit that need not wait.
-
-    Attributes
-    ----------
-    nbytes, rows
-        Of its data.
     """
 
     def __init__(self, unit: ProcessingUnit, spool: Spool, *, holds: bool = False) -> None:

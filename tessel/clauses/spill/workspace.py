@@ -37,11 +37,6 @@ class Account:
     is for units under way. It only counts: who adds asks :attr:`alive`, who holds asks
     :meth:`fits` first. Each change is told as an event ``memory.alive``, so that a test can find
     the most there ever was.
-
-    Parameters
-    ----------
-    limit
-        The budget, in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -135,13 +130,6 @@ class Workspace(Closing):
     """What one query may hold, and where it puts the rest; use as a context manager.
 
     Leaving it closes what was opened here and is still open, in whatever way it is left.
-
-    Attributes
-    ----------
-    account
-        Bytes that the query keeps alive.
-    pool
-        The threads of the query; None where it has none.
     """
 
     pool: LocalPool | None = None

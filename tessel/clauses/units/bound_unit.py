@@ -51,8 +51,6 @@ def bound_unit(
     ----------
     sources
         Where the pieces are found, at least one; those of one row range follow one another.
-    segments
-        What reads them.
     bindings
         Those of their columns, to which nothing is bound yet.
     ordinal, symbol
@@ -71,12 +69,8 @@ class BoundUnit(ProcessingUnit):
 
     Parameters
     ----------
-    ordinal, schema
-        As of any unit.
     batches
         Its rows, at least one, in their order; all have the same clauses bound to them.
-    symbol
-        Ordinal of the input.
 
     Attributes
     ----------

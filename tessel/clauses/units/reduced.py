@@ -35,8 +35,6 @@ class ReducedUnit(ProcessingUnit):
 
     Parameters
     ----------
-    ordinal, schema
-        As of any unit.
     groups
         Groups with their partial states, in parts in the order of their rows, at least one; a group
         may be in several.
@@ -192,8 +190,6 @@ def units_of_tables(
     ----------
     tables
         Of one schema.
-    index
-        The time index of the units.
     workspace
         Of the query, to whose byte budget many units fit.
     """

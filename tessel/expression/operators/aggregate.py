@@ -35,8 +35,6 @@ class Aggregated(Expression, name="aggregate"):
 
     Attributes
     ----------
-    how
-        Name of the aggregate.
     operands
         What is aggregated, and literals for the aggregate's parameters.
     """

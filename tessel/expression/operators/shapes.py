@@ -11,15 +11,7 @@ from tessel.expression.types import FAMILY_WORDS, Family, Operand, refuse
 
 
 class Binary(Expression):
-    """Two operands with a sign between them.
-
-    Attributes
-    ----------
-    sign
-        The sign in text.
-    word
-        The word that stands for it in plans.
-    """
+    """Two operands with a sign between them."""
 
     sign: ClassVar[str]
     word: ClassVar[str]

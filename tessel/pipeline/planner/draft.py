@@ -24,8 +24,6 @@ class Input:
     ----------
     query
         The symbol and the clauses that run on it first.
-    schema
-        The columns that come out of those.
     """
 
     query: SubQuery
@@ -58,8 +56,6 @@ class Draft:
     ----------
     schema
         The columns of the input: all of them, until a pass finds those that are read.
-    clauses
-        What is to run, in order.
     pruning
         Clauses that the index was asked to answer, or to prune with, in order. Those that it
         answered are in ``clauses`` no more.
@@ -70,14 +66,8 @@ class Draft:
         ``inputs`` are taken together.
     combining
         The clause over several symbols that comes before all ``clauses``; None on one symbol.
-    inputs
-        What it takes together.
     bytes
         Estimated bytes of the input.
-    workers
-        Slots that the plan is made for.
-    bucket_bytes
-        Aimed-for bytes of a hash bucket.
     live_bytes
         The byte budget of the query; None where it is not planned to be run.
     gathered_bytes

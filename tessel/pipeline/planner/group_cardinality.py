@@ -54,10 +54,6 @@ def cardinality_hint(
 
     Parameters
     ----------
-    draft
-        As the last pass left it.
-    whole
-        All segments of the symbol.
     sample
         Plans clauses on the symbol.
     revised

@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Self
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.pipeline.plan import Change, Plan, Question, SourcePlan, SourceUnits, Stage, is_plugin
-from tessel.store.lru_cache import LruCache
+from tessel.store.lru_cache import ByteLruCache, LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
@@ -33,13 +34,13 @@ _MOST_PLANS = 32
 _MOST_SEGMENTS = 1 << 12
 """A plan takes about a hundred bytes a segment; of more it is made anew."""
 
-_MOST_ANSWER_BYTES = 1 << 18
-"""A plan that is made of a larger answer is not cached: it may hold all of it."""
+_MOST_ANSWER_BYTES = 1 << 20
+"""Of all answers of a state of a symbol: a plan made of one of 32,768 keys, 256 KiB, takes 4 MB."""
 
-_MOST_LARGE, _SMALL_ANSWER_BYTES = 4, 1 << 16
-"""Plans made of answers of more bytes, of each state of a symbol: one of 32,768 keys takes 4 MB."""
+_PLAN_BYTES = 1 << 12
+"""What the plan made of an answer counts as, beside the answer."""
 
-_MEMO, _LARGE_MEMO = "plans", "plans of large answers"
+_MEMO, _ANSWERED_MEMO = "plans", "plans made of answers"
 
 _Symbol = tuple[str, int | None]
 """A symbol, and the version at which a query sees it."""
@@ -58,15 +59,7 @@ class _CachedPlan:
 
     @classmethod
     def of(cls, plan: Plan, symbols: Mapping[int, _Symbol]) -> Self | None:
-        """Return the form of a plan in the cache; None for a plan that cannot be cached.
-
-        Parameters
-        ----------
-        plan
-            The plan.
-        symbols
-            What its views are of, by their ids.
-        """
+        """Return the form of a plan in the cache; None for a plan that cannot be cached."""
         inputs: list[tuple[_Symbol, SourceUnits] | _CachedPlan] = []
         for each in plan.inputs:
             if isinstance(each, Plan):
@@ -97,16 +90,14 @@ class _Entry:
 
     Parameters
     ----------
-    shape
-        The plan.
     asking
         What asks first; None where nothing is asked.
     told
         What the answer saves, and what it is for, as of :class:`~tessel.pipeline.plan.Question`.
     others
         The other symbols that were looked up for it, in the state that it was made for.
-    large
-        The cache of what large answers made, by entry.
+    answered
+        The cache of what answers made, with bytes, by entry.
     """
 
     def __init__(
@@ -115,14 +106,13 @@ class _Entry:
         asking: _CachedPlan | None,
         told: tuple[int | None, str],
         others: Mapping[_Symbol, SegmentIndex],
-        large: LruCache[_Entry, _CachedPlan],
+        answered: ByteLruCache[_Entry, tuple[int, _CachedPlan]],
     ) -> None:
         self._shape = shape
         self._asking = asking
         self._told = told
         self._others = others
-        self._large = large
-        self._answer: _CachedPlan | None = None
+        self._answered = answered
 
     def holds(self, views: _Views) -> bool:
         """Return whether other symbols are in the state that the plan was made for."""
@@ -139,8 +129,8 @@ class _Entry:
             assert question is not None  # of the same query on the same state
             return question.revise(answer)
 
-        known = self._answer or self._large.get(self)
-        answer = None if known is None else known.plan(views)
+        known = self._answered.get(self)
+        answer = None if known is None else known[1].plan(views)
         question = Question(self._asking.plan(views), revise, *self._told, answer)
         return dataclasses.replace(plan, question=question)
 
@@ -152,13 +142,9 @@ class _Entry:
 
         def revise(answer: pa.Table) -> Plan:
             made = question.revise(answer)
-            if answer.nbytes > _MOST_ANSWER_BYTES:
-                return made
             known = None if made.question else _CachedPlan.of(made, _symbols(found))
-            if answer.nbytes <= _SMALL_ANSWER_BYTES:
-                self._answer = known
-            elif known is not None:
-                self._large.put(self, known)
+            if known is not None:
+                self._answered.put(self, (_PLAN_BYTES + answer.nbytes, known))
             return self.learning(made, found)
 
         return dataclasses.replace(plan, question=dataclasses.replace(question, revise=revise))
@@ -175,26 +161,15 @@ def cached_plan(
 ) -> Plan:
     """Return the plan of a query, made now if it is not in the cache.
 
+    Raises TesselError as ``make`` does; nothing is cached then.
+
     Parameters
     ----------
     query
         The query. Clauses are told apart by their plain form, which tells 1, 1.0 and true apart,
         and by their classes.
-    options
-        All else that a plan depends on.
-    views
-        Looks up a symbol.
-    found
-        Returns the symbols that were looked up for the plan.
-    make
-        Makes it.
     asks
         Whether a question is one of its clauses; who else asks remembers the answers himself.
-
-    Raises
-    ------
-    TesselError
-        As ``make`` does; nothing is cached then.
     """
     index = views(query.symbol, query.as_of).index()
     classes = tuple(_classes(query.clauses))
@@ -220,8 +195,10 @@ def cached_plan(
         first = query.symbol, query.as_of  # whose index has this cache
         others = {symbol: view.index() for symbol, view in found().items() if symbol != first}
         told = (None, "") if question is None else (question.saves, question.purpose)
-        large = index.memos.setdefault(_LARGE_MEMO, LruCache(_MOST_LARGE))
-        entry = _Entry(shape, asking, told, others, large)
+        answered = index.memos.setdefault(
+            _ANSWERED_MEMO, ByteLruCache(_MOST_ANSWER_BYTES, itemgetter(0))
+        )
+        entry = _Entry(shape, asking, told, others, answered)
         plans.put(key, entry)
         return entry.plan(views, make) if question is None else entry.learning(plan, found())
 

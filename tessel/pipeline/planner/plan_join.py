@@ -91,10 +91,6 @@ class PlannedJoin:
         The columns of the inputs, also those that nobody needs.
     inputs, plans, found
         The inputs as they are read, the plans for that, and what is known of each.
-    limits
-        What the plan is made for.
-    plan
-        Plans a query.
     narrowed
         Plans the clause with a filter behind the input of that number; as it was without one.
     replaced

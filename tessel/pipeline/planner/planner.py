@@ -105,10 +105,11 @@ def plan_query(
 ) -> Plan:
     """Plan a query.
 
+    Raises TesselError, of the class that fits, for everything that can be known to be wrong before
+    data is read.
+
     Parameters
     ----------
-    catalog
-        Where the symbols are found.
     query
         A symbol, a version, and the clauses to run.
     slots
@@ -117,11 +118,6 @@ def plan_query(
         What rewrites the query, in order; tests leave some out.
     gathered_bytes
         The most bytes that the executor brings to one place; None where memory has its budget.
-
-    Raises
-    ------
-    TesselError
-        Of the class that fits, for everything that can be known to be wrong before data is read.
     """
     check_count(len(query.clauses))
     options = options or current()

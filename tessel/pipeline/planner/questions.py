@@ -30,15 +30,6 @@ def plan_question(
     Its shape is that of an answer from no rows, for people to look at; its question makes the plan
     that is run. What the clauses before drop is dropped before it is asked, and the answer may be
     followed by more questions.
-
-    Parameters
-    ----------
-    query, at
-        The query, and the position of the clause.
-    schema
-        What the clause gets.
-    plan
-        Plans a query.
     """
     clause = cast("Resample", query.clauses[at])
     clause.output_schema(schema)  # misuse is refused before anything is asked

@@ -28,13 +28,6 @@ def codes_taken(clauses: Sequence[Clause], schema: TableSchema) -> frozenset[str
     """Return the text columns that the first aggregation takes as codes.
 
     None where something before it does more than choose rows and columns.
-
-    Parameters
-    ----------
-    clauses
-        What runs on rows of the schema.
-    schema
-        The columns.
     """
     for clause in clauses:
         if type(clause) is PartialAggregation:

@@ -40,17 +40,14 @@ class ArrowIpc:
     def decode(self, data: pa.Buffer, *, where: str) -> pa.Table:
         """Rebuild a table from the bytes of an IPC file, as views into ``data``.
 
+        Raises CorruptSegmentError when the bytes are not what ``encode`` makes.
+
         Parameters
         ----------
         data
             What ``encode`` returned, or anything else: it is checked before it is believed.
         where
             What the bytes are, for errors: the name of an object, or ``"a message"``.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When the bytes are not what ``encode`` makes.
         """
         batch = _read_batch(data, where)
         names = batch.schema.names

@@ -24,7 +24,6 @@ import numpy.typing as npt
 from tessel.lazy import dataclass
 from tessel.store.encodings.codes import Codec, EncodingCode, ValueKind
 from tessel.store.encodings.values import (
-    Bytes,
     Integers,
     Page,
     PhysicalValues,
@@ -153,32 +152,6 @@ class EncodedPage:
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PagedRows:
-    """Rows that lie in several pages of one encoding, to be loaded from the bytes of the segment.
-
-    Attributes
-    ----------
-    segment
-        All bytes of the segment; the pages wanted are there, checked, and not compressed.
-    records
-        One page record per element of ``rows`` (repeated as needed), all of this encoding.
-    rows
-        The place inside that page.
-    kind, width
-        Of the values held (after :func:`stored_kind`).
-    dictionary
-        The values of the column's dictionary; None where it has none.
-    """
-
-    segment: Bytes
-    records: npt.NDArray[np.void]
-    rows: Integers
-    kind: ValueKind
-    width: int
-    dictionary: PhysicalValues | None = None
-
-
 class PageEncoding(ABC):
     """One way to store the values of a page. Stateless; used from several threads at once.
 
@@ -258,10 +231,6 @@ class PageEncoding(ABC):
     @abstractmethod
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at places ``rows`` of the page: any order, repeats, maybe none."""
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Return rows of many pages in one call; None where each page is to be asked by itself."""
-        return None
 
     def codes(self, page: Page, start: int, stop: int) -> npt.NDArray[Any]:
         """Return places in the column's dictionary, unsigned of 1, 2 or 4 bytes.

@@ -87,19 +87,15 @@ def block_table(
 ) -> npt.NDArray[np.int64]:
     """Return where each block begins in the stored bytes, and where the last one ends.
 
+    Raises CorruptSegmentError when the table is cut, goes backwards, or a block cannot have the
+    bytes it should.
+
     Parameters
     ----------
     stored
         All stored bytes of the page, or its beginning, where only the table was read so far.
     payload_length
         Bytes before compression, from the page's record.
-    place
-        Object, column, page: for errors.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When the table is cut, goes backwards, or a block cannot have the bytes it should.
     """
     begin = fewest_stored_bytes(payload_length, codec)
     if len(stored) < begin:
@@ -123,6 +119,9 @@ def decompress_blocks(
 ) -> Bytes:
     """Return the payload of stored bytes.
 
+    Raises CorruptSegmentError when the table of blocks is none, or a block does not give exactly
+    its bytes.
+
     Parameters
     ----------
     stored
@@ -131,13 +130,6 @@ def decompress_blocks(
         One of :class:`~tessel.store.encodings.codes.Codec`, but NONE.
     payload_length
         What the page record promises.
-    place
-        Object, column, page: for errors.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When the table of blocks is none, or a block does not give exactly its bytes.
     """
     places = block_table(stored, codec, payload_length, place)
     if places[-1] != len(stored):
@@ -226,8 +218,6 @@ def choose_codec(
 
     Parameters
     ----------
-    payload
-        The page as it was encoded.
     planes
         Makes another payload of the same values, and the codec of byte planes for it; None where
         there is none.

@@ -204,12 +204,8 @@ def narrow_decimals(values: PhysicalValues) -> PhysicalValues | None:
 def check_override(name: str, node: FieldNode) -> None:
     """Refuse an encoding that cannot hold values of a column.
 
-    Raises
-    ------
-    NameNotFoundError
-        For a name that is none.
-    InvalidInputError
-        For an encoding of other types; lists those that would do.
+    Raises NameNotFoundError for a name that is none; InvalidInputError for an encoding of other
+    types; lists those that would do.
     """
     encoding_by_name(name)
     fitting = sorted(

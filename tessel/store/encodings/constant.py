@@ -7,22 +7,19 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.arithmetic import signed_word, slot_places, unsigned_view
+from tessel.store.encodings.arithmetic import signed_word, unsigned_view
 from tessel.store.encodings.base import (
     EncodedPage,
     IntegerEncoding,
-    PagedRows,
     PageSummary,
     Profile,
-    words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.values import Integers, Page, PhysicalValues, integer_view, native_dtype
-from tessel.store.encodings.variable import check_text, gather_spans, repeated
+from tessel.store.encodings.variable import check_text, repeated
 
 _IN_SLOT = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _WORD = 1 << 64
-_MOST_SPAN_BYTES = 1 << 22
 
 
 class Constant(IntegerEncoding):
@@ -140,22 +137,6 @@ class Constant(IntegerEncoding):
     def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
         """Repeat the bits."""
         return np.full(len(rows), page.base, np.uint64)
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Return one value a record; None for texts so long that the caller should take indices."""
-        kind, width, records = wanted.kind, wanted.width, wanted.records
-        if kind in _IN_SLOT:
-            lengths = records["count"].astype(np.int64)
-            if int(lengths.sum()) > _MOST_SPAN_BYTES:
-                return None
-            offsets, data = gather_spans(wanted.segment, slot_places(records, 1), lengths)
-            if kind == ValueKind.FIXED:
-                return PhysicalValues(kind, width, len(records), data.reshape(len(records), width))
-            return PhysicalValues(kind, width, len(records), data, offsets)
-        if kind != ValueKind.DECIMAL:
-            return words_as_values(records["base"].copy(), kind, width)
-        data = np.stack((records["base"], records["step"]), axis=1).view(np.int64)
-        return PhysicalValues(kind, width, len(records), data)
 
 
 def _all_alike(data: npt.NDArray[Any]) -> bool:

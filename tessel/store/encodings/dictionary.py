@@ -11,18 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.arithmetic import linear_in_segment
 from tessel.store.encodings.base import (
     EncodedPage,
     Packing,
-    PagedRows,
     PageEncoding,
     PageSummary,
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.inner import (
-    IS_ADDRESSABLE,
     best_estimate,
     encode_inner,
     inner_bytes,
@@ -108,17 +105,6 @@ class Dictionary(PageEncoding):
         """Return the codes at ``rows``."""
         return inner_of(page).integers_at(page, rows).astype(_code_dtype(page))
 
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Find the codes of many pages at once, then look them up."""
-        dictionary, records = wanted.dictionary, wanted.records
-        if dictionary is None or not IS_ADDRESSABLE[records["inner"]].all():
-            return None
-        found = linear_in_segment(wanted.segment, records, wanted.rows)
-        if found is None:
-            return None
-        codes = found.astype(_narrowest(dictionary.length))
-        return _with_codes(take_values(dictionary, codes), codes)
-
 
 def _for_codes(profile: Profile) -> Profile:
     """Return the profile for codes: whole, so that grouping reads them in place, or all packed."""
@@ -131,19 +117,10 @@ def _dictionary(page: Page) -> PhysicalValues:
     return page.dictionary
 
 
-def _narrowest(length: int) -> np.dtype[Any]:
+def _code_dtype(page: Page) -> np.dtype[Any]:
+    length = _dictionary(page).length
     return np.dtype("<u1" if length <= 1 << 8 else "<u2" if length <= 1 << 16 else "<u4")
 
 
-def _code_dtype(page: Page) -> np.dtype[Any]:
-    return _narrowest(_dictionary(page).length)
-
-
 def _looked_up(page: Page, codes: npt.NDArray[Any]) -> PhysicalValues:
-    return _with_codes(take_values(_dictionary(page), codes), codes)
-
-
-def _with_codes(values: PhysicalValues, codes: npt.NDArray[Any]) -> PhysicalValues:
-    return PhysicalValues(
-        values.kind, values.width, values.length, values.data, values.offsets, codes
-    )
+    return replace(take_values(_dictionary(page), codes), codes=codes)

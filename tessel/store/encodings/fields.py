@@ -36,16 +36,12 @@ class FieldNode:
     ----------
     number, parent
         Its number in preorder over the whole schema, that of the node above it or -1.
-    top
-        Which field of the schema it is in.
     end
         One more than the number of its last descendant.
     path
         Names from the field down, joined by dots; ``item`` for the items of lists.
     role, kind, width
         See :mod:`tessel.store.encodings.codes`. The width of a fixed-size list is its size.
-    type
-        The Arrow type of the node.
     """
 
     number: int
@@ -70,8 +66,6 @@ class PhysicalColumn:
 
     Attributes
     ----------
-    node
-        What it is.
     values
         Values of all rows of the node. Of a list: ``length + 1`` int64 places of items in
         ``data``, of kind OFFSETS.  Of dictionary type: ``codes``, and no data.
@@ -79,8 +73,6 @@ class PhysicalColumn:
         One bool a row, or None where no row is null.
     bounds
         Where each page begins, and the number of rows: int64 of pages + 1.
-    dictionary
-        The values of a dictionary type.
     """
 
     node: FieldNode
@@ -101,8 +93,6 @@ class NodeValues:
 
     Attributes
     ----------
-    length
-        Rows.
     values
         Their values; None for structs, lists of fixed size and nulls. Of a list: ``length + 1``
         offsets into the items that are given with it, int32. Of dictionary type: codes.
@@ -142,10 +132,7 @@ _VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 def field_nodes(schema: pa.Schema) -> tuple[FieldNode, ...]:
     """Return the nodes of a schema in preorder.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        For a type that segments do not hold; names the path and the type.
+    Raises UnsupportedTypeError for a type that segments do not hold; names the path and the type.
     """
     nodes: list[FieldNode] = []
     for top, field in enumerate(schema):
@@ -201,8 +188,6 @@ def shred(
     ----------
     array
         All rows of the field in the segment; may be a slice.
-    node, nodes
-        The node of the field, and all nodes of the schema.
     page_rows
         Top-level rows of a page.
     """
@@ -324,8 +309,6 @@ def assemble(
     ----------
     node
         The root of what is wanted: a top-level field, or a child projected alone.
-    nodes
-        All nodes of the schema.
     parts
         By node number: what was decoded of each node from ``node.number`` to ``node.end``.
         Offsets of a list count from the first item that is given.

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.arithmetic import load, slot_places
-from tessel.store.encodings.base import EncodedPage, PagedRows, PageEncoding, PageSummary, Profile
+from tessel.store.encodings.base import EncodedPage, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.values import (
     Integers,
@@ -71,23 +70,6 @@ class Flat(PageEncoding):
         else:
             data = _values(page, 0, page.length)[rows]
         return PhysicalValues(page.kind, page.width, len(rows), data)
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Load the values of many pages from the segment."""
-        kind, width, rows, segment = wanted.kind, wanted.width, wanted.rows, wanted.segment
-        starts = slot_places(wanted.records, 1)
-        data: npt.NDArray[Any] | None
-        if kind == ValueKind.BOOLEAN:
-            held = load(segment, starts + (rows >> 3), np.uint8)
-            data = None if held is None else ((held >> (rows & 7).astype(np.uint8)) & 1).view(bool)
-        elif kind in (ValueKind.DECIMAL, ValueKind.FIXED):
-            dtype = native_dtype(kind, width)
-            data = load(segment, starts + rows * width, f"V{width}") if width else None
-            shape = len(rows), width // dtype.itemsize
-            data = None if data is None else data.view(dtype).reshape(shape)
-        else:
-            data = load(segment, starts + rows * width, native_dtype(kind, width))
-        return None if data is None else PhysicalValues(kind, width, len(rows), data)
 
 
 def _size(kind: ValueKind, width: int, lengths: Any) -> Any:

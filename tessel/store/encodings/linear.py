@@ -16,7 +16,6 @@ from tessel.store.encodings.arithmetic import (
     fill_linear,
     fit_linear,
     linear_at,
-    linear_in_segment,
     linear_size,
     proven_bounds,
     signed_word,
@@ -25,10 +24,8 @@ from tessel.store.encodings.arithmetic import (
 from tessel.store.encodings.base import (
     EncodedPage,
     IntegerEncoding,
-    PagedRows,
     PageSummary,
     Profile,
-    words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import packed_size, packed_sizes, unpack
@@ -93,11 +90,6 @@ class Linear(IntegerEncoding):
     def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
         """Return the integers at ``rows`` modulo 2**64."""
         return linear_at(_residuals(page), page.bit_width, page.base, page.step, rows)
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Find values of many pages, whatever their widths, with one load from the segment."""
-        found = linear_in_segment(wanted.segment, wanted.records, wanted.rows)
-        return None if found is None else words_as_values(found, wanted.kind, wanted.width)
 
 
 def _residuals(page: Page) -> Bytes:

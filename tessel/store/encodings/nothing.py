@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.base import EncodedPage, PagedRows, PageEncoding, PageSummary, Profile
+from tessel.store.encodings.base import EncodedPage, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.values import Integers, Page, PhysicalValues, native_dtype
 
@@ -85,10 +85,6 @@ class AllMissing(PageEncoding):
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return zeros, or empty texts."""
         return _zeros(page.kind, page.width, len(rows))
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Return zeros, or empty texts."""
-        return _zeros(wanted.kind, wanted.width, len(wanted.rows))
 
 
 def _zeros(kind: ValueKind, width: int, length: int) -> PhysicalValues:

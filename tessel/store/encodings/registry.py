@@ -46,10 +46,7 @@ def encoding_by_code(code: int) -> PageEncoding:
 def encoding_by_name(name: str) -> PageEncoding:
     """Return the encoding of that name.
 
-    Raises
-    ------
-    NameNotFoundError
-        Lists the names that exist.
+    Raises NameNotFoundError, which lists the names that exist.
     """
     for encoding in ENCODINGS.values():
         if encoding.name == name:

@@ -18,14 +18,13 @@ import numpy.typing as npt
 
 from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import (
-    linear_in_segment,
     proven_bounds,
     signed_word,
     unsigned_view,
 )
-from tessel.store.encodings.base import EncodedPage, PagedRows, PageEncoding, PageSummary, Profile
+from tessel.store.encodings.base import EncodedPage, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.inner import IS_ADDRESSABLE, encode_inner, inner_bytes, inner_of
+from tessel.store.encodings.inner import encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
 from tessel.store.encodings.values import Integers, Page, PhysicalValues, native_dtype
 
@@ -157,18 +156,6 @@ class Scaled(PageEncoding):
             hit = positions[found] == wanted
             unsigned_view(data)[hit] = _values(page)[found[hit]]
         return PhysicalValues(page.kind, page.width, len(rows), data)
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Find the integers of many pages at once; None where a page has exceptions."""
-        records, width = wanted.records, wanted.width
-        if records["exceptions"].any() or not IS_ADDRESSABLE[records["inner"]].all():
-            return None
-        found = linear_in_segment(wanted.segment, records, wanted.rows)
-        if found is None:
-            return None
-        data = np.empty(len(found), native_dtype(wanted.kind, width))
-        _divide(found.view(np.int64), 0, POWERS[records["exponent"]], data)
-        return PhysicalValues(wanted.kind, width, len(found), data)
 
     def _integers(self, page: Page, start: int, stop: int) -> tuple[npt.NDArray[Any], int]:
         """Return integers and what must be added to them; narrow where that is cheaper."""

@@ -70,8 +70,6 @@ class PhysicalValues:
     ----------
     kind, width
         The type of the values; see :class:`~tessel.store.encodings.codes.ValueKind`.
-    length
-        How many values.
     data
         One element a value, of :func:`native_dtype`: bool as one byte each, decimals ``(n, 2)``,
         fixed-size bytes ``(n, width)``. For text and binary, the bytes of all values.
@@ -136,10 +134,7 @@ class Page:
     def slot(self, number: int, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         """Return the first ``count`` elements of slot 1 to 4 as a view.
 
-        Raises
-        ------
-        CorruptSegmentError
-            When the slot is shorter than that.
+        Raises CorruptSegmentError when the slot is shorter than that.
         """
         kind = np.dtype(dtype)
         start = self.starts[number - 1]
@@ -191,8 +186,6 @@ def page_from_record(
         Validated, as those of an opened file are.
     payload
         Uncompressed bytes of the page.
-    kind, width
-        Of the column.
     """
     rows = int(record["row_count"])
     held, held_width = stored_kind(kind, width, int(record["encoding"]))
@@ -292,10 +285,7 @@ def count_ones(bitmap: Bytes, length: int) -> int:
 def check_validity(page: Page) -> None:
     """Check slot 0 of a page against its record.
 
-    Raises
-    ------
-    CorruptSegmentError
-        When the bitmap is cut, or does not have ``null_count`` zeros.
+    Raises CorruptSegmentError when the bitmap is cut, or does not have ``null_count`` zeros.
     """
     bitmap = page.validity()
     if bitmap is None:

@@ -21,14 +21,11 @@ from tessel.store.encodings.arithmetic import (
     fill_linear,
     fit_linear,
     linear_at,
-    linear_in_segment,
-    slot_places,
     stored_width,
 )
 from tessel.store.encodings.base import (
     EncodedPage,
     Packing,
-    PagedRows,
     PageEncoding,
     PageSummary,
     Profile,
@@ -53,10 +50,7 @@ def gather_spans(
 ) -> tuple[npt.NDArray[np.int32], Bytes]:
     """Return the bytes ``[start, start + length)`` behind one another, and int32 offsets.
 
-    Raises
-    ------
-    InvalidInputError
-        When that is more than 32-bit offsets reach.
+    Raises InvalidInputError when that is more than 32-bit offsets reach.
     """
     ends = np.cumsum(lengths, dtype=np.int64)
     total = _fitting(int(ends[-1]) if len(ends) else 0)
@@ -77,10 +71,7 @@ def gather_spans(
 def take_values(values: PhysicalValues, rows: npt.NDArray[Any]) -> PhysicalValues:
     """Return the values at ``rows`` (any integer dtype, inside): any order, repeats, maybe none.
 
-    Raises
-    ------
-    InvalidInputError
-        When they are text of more than 2 GiB.
+    Raises InvalidInputError when they are text of more than 2 GiB.
     """
     if values.offsets is None:
         data = values.data[rows]
@@ -207,10 +198,7 @@ class Variable(PageEncoding):
     ) -> None:
         """Refuse: values have no fixed width.
 
-        Raises
-        ------
-        TypeError
-            Always; readers ask only for kinds of fixed width.
+        Raises TypeError always: readers ask only for kinds of fixed width.
         """
         raise TypeError("values of any length are decoded by decode(), not into an array")
 
@@ -221,19 +209,6 @@ class Variable(PageEncoding):
         starts, stops = _spans(page, rows)
         offsets, data = gather_spans(_data(page), starts, stops - starts)
         return PhysicalValues(page.kind, page.width, len(rows), data, offsets)
-
-    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
-        """Find the offsets of many pages at once, then the bytes."""
-        segment, records, rows = wanted.segment, wanted.records, wanted.rows
-        if len(rows) > _FEW * 16:
-            return None
-        starts = linear_in_segment(segment, records, rows)
-        stops = linear_in_segment(segment, records, rows + 1)
-        if starts is None or stops is None:
-            return None
-        places = slot_places(records, 2) + starts.view(np.int64)
-        offsets, data = gather_spans(segment, places, (stops - starts).view(np.int64))
-        return PhysicalValues(wanted.kind, wanted.width, len(rows), data, offsets)
 
 
 def _fit(offsets: npt.NDArray[np.int32], profile: Profile) -> LinearFit:

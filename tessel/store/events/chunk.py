@@ -38,8 +38,6 @@ class Shape:
 
     Attributes
     ----------
-    entity
-        The path.
     timelines
         Sorted by name; none for timeless events.
     components

@@ -224,11 +224,8 @@ def batches_of(events: Events) -> list[EventBatch]:
 def new_batches(view: View, draft: Draft, batches: Sequence[EventBatch]) -> list[EventBatch]:
     """Return the batches without the events that a view has; the draft takes up their shapes.
 
-    Raises
-    ------
-    InvalidInputError
-        For an event whose id another one has, a timeline of another kind than before, or a
-        component of another type.
+    Raises InvalidInputError for an event whose id another one has, a timeline of another kind than
+    before, or a component of another type.
     """
     held = [batch for batch in batches if len(batch)]
     for batch in held:

@@ -47,19 +47,13 @@ def opening(path: str | Path) -> Iterator[None]:
 def read_events(path: str | Path, *, salvage: bool = False) -> Iterator[EventBatch]:
     """Give the batches of a journal or a dump; a torn frame is reported and left out.
 
+    Raises NotAStoreError or FormatVersionError for a file that holds something else, or was written
+    by a newer version; CorruptStoreError for damage, and for a dump that was cut off.
+
     Parameters
     ----------
-    path
-        The file.
     salvage
         Whether what is damaged is reported and left out, too.
-
-    Raises
-    ------
-    NotAStoreError, FormatVersionError
-        For a file that holds something else, or was written by a newer version.
-    CorruptStoreError
-        For damage, and for a dump that was cut off.
     """
     descriptor = open_regular(path)
     try:
@@ -77,21 +71,13 @@ def read_events(path: str | Path, *, salvage: bool = False) -> Iterator[EventBat
 class Journal:
     """A file that has every event before it is acknowledged.
 
+    Raises StoreBusyError while another process has it open; NotAStoreError for a pipe or a device.
+
     Parameters
     ----------
-    path
-        The file; made where it is not. A dump, or a journal of an earlier version, is written anew
-        as a journal of this one when it is replayed.
     sync
         Whether an event is acknowledged only when the disk has it. Otherwise the operating system
         has it, which survives the end of the process and not that of the power.
-
-    Raises
-    ------
-    StoreBusyError
-        While another process has it open.
-    NotAStoreError
-        For a pipe or a device.
     """
 
     def __init__(self, path: str | Path, *, sync: bool = False) -> None:
@@ -132,10 +118,8 @@ class Journal:
     def replay(self) -> Iterator[EventBatch]:
         """Give what is there. A torn frame is cut off, and kept in a file beside.
 
-        Raises
-        ------
-        NotAStoreError, FormatVersionError, CorruptStoreError
-            As :func:`read_events`; the file is as it was.
+        Raises NotAStoreError, FormatVersionError, CorruptStoreError as :func:`read_events`; the
+        file is as it was.
         """
         file = EventFile(self._descriptor, self.path)
         yield from file.batches()

@@ -65,14 +65,10 @@ class EventFile:
 
     Attributes
     ----------
-    size
-        Bytes of the file.
     end
         Where the last whole frame ends; 0 where the file ends inside its header.
     kind
         A journal or a dump; those of version 1 do not say it, and count as journals.
-    is_current
-        Whether the file has the newest version.
     """
 
     def __init__(self, descriptor: int, path: str | Path, *, salvage: bool = False) -> None:
@@ -116,10 +112,7 @@ class EventFile:
     def batches(self) -> Iterator[EventBatch]:
         """Give the batches of all whole frames.
 
-        Raises
-        ------
-        CorruptStoreError
-            For damage, and for a dump that was cut off.
+        Raises CorruptStoreError for damage, and for a dump that was cut off.
         """
         is_ended = False
         while 0 < self.end < self.size and not is_ended:

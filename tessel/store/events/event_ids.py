@@ -184,10 +184,7 @@ def to_text(times: Times) -> str:
 def from_text(text: str, rows: int) -> Times:
     """Read what :func:`to_text` made of the times of so many rows.
 
-    Raises
-    ------
-    InvalidInputError
-        For a text that is none, or of another number of rows.
+    Raises InvalidInputError for a text that is none, or of another number of rows.
     """
     try:
         runs = [(int(length), int(at)) for length, at in (r.split("@") for r in text.split())]

@@ -219,10 +219,8 @@ def reference_array(references: Iterable[Reference | None]) -> pa.Array:
 def check_references(component: str, array: pa.Array) -> None:
     """Refuse an array of references one of which is none; null is a missing value.
 
-    Raises
-    ------
-    InvalidInputError
-        For a reference without a URI or an offset, or with numbers that cannot be.
+    Raises InvalidInputError for a reference without a URI or an offset, or with numbers that cannot
+    be.
     """
     storage = array.storage if isinstance(array, pa.ExtensionArray) else array
     uri, offset, length, _ = storage.flatten()  # with the nulls of the whole

@@ -7,7 +7,7 @@ publish it with one assignment; a query takes the published view and keeps it to
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from operator import attrgetter
 
@@ -98,8 +98,6 @@ class EntityLogs:
 
     Attributes
     ----------
-    logs
-        Of each shape the events.
     lists
         Names of the components of which an event had several values: they are lists from then on,
         whatever becomes of the event.
@@ -124,21 +122,20 @@ class EntityLogs:
 
     def latest(self, component: str, timeline: str, time: int) -> Place | None:
         """Return the last event with a component at or before a time; clears are not asked."""
-        best: Place | None = None
-        for log in self.by_component.get(component, ()):
-            found = log.latest(timeline, time)
-            if found is not None and (best is None or found.key > best.key):
-                best = found
-        return best
+        return _last(log.latest(timeline, time) for log in self.by_component.get(component, ()))
 
     def timeless(self, component: str) -> Place | None:
         """Return the last timeless event with a component; clears are not asked."""
-        best: Place | None = None
-        for log in self.by_component.get(component, ()):
-            found = log.last() if not log.shape.timelines else None
-            if found is not None and (best is None or found.key > best.key):
-                best = found
-        return best
+        logs = self.by_component.get(component, ())
+        return _last(log.last() for log in logs if not log.shape.timelines)
+
+
+def _last(places: Iterable[Place | None]) -> Place | None:
+    best: Place | None = None
+    for place in places:
+        if place is not None and (best is None or place.key > best.key):
+            best = place
+    return best
 
 
 NOTHING = EntityLogs({})
@@ -209,10 +206,6 @@ class View:
 
     Attributes
     ----------
-    entities
-        The logs of each entity.
-    timelines
-        By name.
     last_id
         The greatest id that was ever here.
     """
@@ -344,10 +337,7 @@ class Draft:
     def declare(self, shape: Shape) -> None:
         """Take up a shape, unless it does not fit those that are here.
 
-        Raises
-        ------
-        InvalidInputError
-            For a timeline of another kind, or a component of another type.
+        Raises InvalidInputError for a timeline of another kind, or a component of another type.
         """
         for timeline in shape.timelines:
             known = self._before.timelines.get(timeline.name)

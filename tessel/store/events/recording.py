@@ -43,17 +43,7 @@ from tessel.store.view import SymbolView
 class Recording:
     """The symbols of a recording at one version.
 
-    Parameters
-    ----------
-    store, name
-        As they were given to ``LiveStore.save``.
-    cache
-        What keeps the cells that were read.
-
-    Raises
-    ------
-    SymbolNotFoundError
-        Where there is no recording of that name.
+    Raises SymbolNotFoundError where there is no recording of that name.
     """
 
     def __init__(self, store: Repository, name: str, cache: CellCache) -> None:
@@ -94,10 +84,8 @@ class Recording:
     def batches(self) -> Iterator[EventBatch]:
         """Give all events, with cells at rest.
 
-        Raises
-        ------
-        InvalidInputError
-            For symbols that are no recording, or were changed so that they are none.
+        Raises InvalidInputError for symbols that are no recording, or were changed so that they are
+        none.
         """
         for symbol in self.symbols:
             view = self._store.view(symbol, self.version)

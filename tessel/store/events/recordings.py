@@ -243,18 +243,12 @@ class Description:
 
     Attributes
     ----------
-    entity
-        The path.
     timelines
         By name, sorted.
     components
         The types of their values by name, sorted.
     lists
         The components that are columns of lists.
-    has_presence
-        Whether a column says which event has what.
-    has_arrivals
-        Whether a column says when each event arrived.
     has_empty
         Whether a column says which cells of plain columns have no value.
     missing
@@ -274,10 +268,7 @@ class Description:
     def read(cls, symbol: str, attached: Mapping[str, Any], schema: TableSchema) -> Description:
         """Read what :func:`save_recording` attached; refuse what does not fit the columns.
 
-        Raises
-        ------
-        InvalidInputError
-            For a symbol that is no recording, though it says so.
+        Raises InvalidInputError for a symbol that is no recording, though it says so.
         """
         entity, timelines = attached.get("entity"), attached.get("timelines")
         components, lists = attached.get("components"), attached.get("lists")

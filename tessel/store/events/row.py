@@ -141,11 +141,8 @@ class Cell:
 def check_type(component: str, kind: pa.DataType) -> pa.DataType:
     """Return the type of a component; refuse one whose values cannot be held as columns.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        For values without a type or a width, which any number of rows could claim to have, and for
-        large lists, unions, run-ends and views of lists.
+    Raises UnsupportedTypeError for values without a type or a width, which any number of rows could
+    claim to have, and for large lists, unions, run-ends and views of lists.
     """
     if pa.types.is_null(kind):
         raise UnsupportedTypeError(

@@ -34,15 +34,12 @@ class CellCache(ByteLruCache[CellKey, pa.Array]):
 
     A reader has a reference to the page that it got, so evictions need not wait for readers.
 
+    Raises InvalidInputError for a budget that is no number of bytes.
+
     Parameters
     ----------
     budget_bytes
         Of all pages together, as Arrow arrays.
-
-    Raises
-    ------
-    InvalidInputError
-        For a budget that is no number of bytes.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -67,24 +64,14 @@ class StoredColumn:
 
     Parameters
     ----------
-    view
-        The symbol, as it was saved.
-    name
-        The component.
-    kind
-        The type of its values.
     is_list
         Whether cells are kept as lists, and not as the one value that each has.
     empty
         The rows, ascending, whose cell in a column of values has none.
     is_missing
         Whether a value may be missing in a column of values.
-    cache
-        What keeps pages.
     number
         Tells the column apart from the others in the cache.
-    reading
-        What to do around every read: see ``Repository.reading``.
     """
 
     def __init__(
@@ -132,19 +119,16 @@ class StoredColumn:
     def read(self, rows: Integers, *, keep: bool = True) -> pa.Array:
         """Return the cells of some rows of the symbol: any order, repeats allowed.
 
+        Raises InvalidInputError for a row that has no cell: the symbol was changed by others than
+        :meth:`LiveStore.save`; SnapshotExpiredError or CorruptStoreError where the bytes are gone,
+        or damaged.
+
         Parameters
         ----------
         rows
             int64.
         keep
             Whether the pages are kept for the next query.
-
-        Raises
-        ------
-        InvalidInputError
-            For a row that has no cell: the symbol was changed by others than :meth:`LiveStore.save`
-        SnapshotExpiredError, CorruptStoreError
-            Where the bytes are gone, or damaged.
         """
         order = None
         if len(rows) > 1 and bool((rows[1:] < rows[:-1]).any()):
@@ -264,8 +248,6 @@ class StoredCells:
 
     Attributes
     ----------
-    column
-        Where they are.
     rows
         The row of the symbol of each event: int64, or a range.
     """

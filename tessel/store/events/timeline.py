@@ -103,10 +103,8 @@ def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
     A whole number is of a sequence; a ``datetime`` with a zone, one of pandas or Arrow among them,
     or a ``numpy.datetime64`` is a timestamp; a ``timedelta`` or ``numpy.timedelta64`` a duration.
 
-    Raises
-    ------
-    InvalidInputError
-        For a time of another type, or one that 64 bits of nanoseconds cannot hold.
+    Raises InvalidInputError for a time of another type, or one that 64 bits of nanoseconds cannot
+    hold.
     """
     return {
         Timeline(check_component(name), kind): number
@@ -118,10 +116,7 @@ def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
 def time_of(timeline: Timeline, value: Any) -> int:
     """Return the number of a time of a timeline; whole numbers are taken of every kind.
 
-    Raises
-    ------
-    InvalidInputError
-        For what is no time, or one of another kind.
+    Raises InvalidInputError for what is no time, or one of another kind.
     """
     kind, number = _time(timeline.name, value)
     if kind is not timeline.kind and kind is not TimelineKind.SEQUENCE:

@@ -68,10 +68,7 @@ class Encoder:
     def entries(self, batch: EventBatch) -> list[bytes]:
         """Return a batch as entries, its schema before it where it was not sent yet.
 
-        Raises
-        ------
-        InvalidInputError
-            For one event that is larger than a request may be.
+        Raises InvalidInputError for one event that is larger than a request may be.
         """
         arrow = batch.to_arrow()
         schema = arrow.schema.serialize().to_pybytes()
@@ -120,13 +117,7 @@ def _request(plain: bytes, sequence: int) -> bytes:
 
 
 class Decoder:
-    """Reads the requests of one connection.
-
-    Parameters
-    ----------
-    most_bytes
-        What a request may have, stored and plain.
-    """
+    """Reads the requests of one connection."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -145,10 +136,7 @@ class Decoder:
     def batches(self, stored: bytes, plain_length: int, checksum: int) -> list[EventBatch]:
         """Return the events of a request.
 
-        Raises
-        ------
-        InvalidInputError
-            For bytes that are no events, whatever is wrong with them.
+        Raises InvalidInputError for bytes that are no events, whatever is wrong with them.
         """
         try:
             codec = pa.Codec("zstd")
@@ -257,10 +245,8 @@ def _hostile(what: str) -> InvalidInputError:
 def check_address(address: Address) -> Address:
     """Return an address on this machine, or raise.
 
-    Raises
-    ------
-    InvalidInputError
-        For an address that other machines can reach: nobody is asked who he is.
+    Raises InvalidInputError for an address that other machines can reach: nobody is asked who he
+    is.
     """
     if isinstance(address, str | Path):
         return address
@@ -293,10 +279,7 @@ def _is_loopback(host: str) -> bool:
 def receive(connection: socket.socket, count: int) -> bytes:
     """Return that many bytes of a connection; memory grows as they arrive.
 
-    Raises
-    ------
-    ConnectionError
-        Where the other side has gone before.
+    Raises ConnectionError where the other side has gone before.
     """
     data = bytearray()
     while len(data) < count:
@@ -339,12 +322,8 @@ def error_reply(sequence: int, error: TesselError) -> bytes:
 def receive_reply(connection: socket.socket, sequence: int) -> int:
     """Return how many events of a request were new.
 
-    Raises
-    ------
-    TesselError
-        What the store refused the request with.
-    ConnectionError
-        Where the store is gone, or what answers is none.
+    Raises the TesselError that the store refused the request with; ConnectionError where the store
+    is gone, or what answers is none.
     """
     kind, found, length = REPLY.unpack(receive(connection, REPLY.size))
     if kind not in (_TAKEN, _REFUSED) or length > _MOST_REPLY_BYTES:

@@ -57,8 +57,6 @@ class Edit:
     ----------
     start, stop
         Positions before the change.
-    extents
-        The rows that come.
     touched
         Bounds of the index over the rows that go and those that come; None where unknown.
     at_end
@@ -105,8 +103,6 @@ class Repacking:
     ----------
     name, symbol
         Name of the symbol where this takes place, and its id.
-    before, after
-        The extents.
     """
 
     name: str
@@ -267,17 +263,7 @@ def splice(
     come: Callable[[Edit], Iterable[Piece]],
     go: Callable[[Piece, Edit], None] = lambda piece, edit: None,
 ) -> list[Piece]:
-    """Return a list of rows after some edits, in one pass over both.
-
-    Parameters
-    ----------
-    pieces, edits
-        The rows, and what happens to them, in order.
-    come
-        Returns the rows that come by an edit.
-    go
-        Called with rows that go.
-    """
+    """Return a list of rows after some edits, in one pass over both."""
     made: list[Piece] = []
     rest = list(reversed(pieces))
     position = 0
@@ -300,17 +286,7 @@ def splice(
 
 @dataclass(slots=True)
 class Tried:
-    """Changes as commit ``number`` applies them; nothing is written.
-
-    Attributes
-    ----------
-    symbols
-        The symbols, which are changed.
-    number
-        The commit.
-    committed
-        What the log shall record.
-    """
+    """Changes as commit ``number`` applies them; nothing is written."""
 
     symbols: Overlay
     number: int

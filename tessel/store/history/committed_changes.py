@@ -49,8 +49,6 @@ class CommittedEdit:
     ----------
     start, stop
         The rows removed, ``[start, stop)``.
-    inserted
-        How many were inserted.
     first_time, last_time
         Bounds of the index over the rows inserted; None without an index or rows.
     touched
@@ -110,8 +108,6 @@ class CommittedChange:
         Name of the symbol after the commit (its last one, where it was deleted), and its id.
     kinds
         What was done, of :data:`KINDS`.
-    rows
-        Rows of the symbol after the commit.
     edits
         Where rows went and came: ordered, disjoint.
     former
@@ -171,13 +167,6 @@ class CommittedChanges:
     """The changes of an entry that was read, decoded and checked when they are first asked for.
 
     One commit may change 10,000 symbols, and most entries are read for their place in the history.
-
-    Parameters
-    ----------
-    documents
-        The changes as plain data.
-    name
-        The document that they are from.
     """
 
     def __init__(self, documents: Iterable[Any] = (), name: str = "") -> None:

@@ -60,14 +60,10 @@ class Draft:
 
     Attributes
     ----------
-    branch
-        The branch that the entry is for.
     parent
         The entry that it stands on; None for the empty version.
     root
         The root of its symbol index; nodes below may not be written yet.
-    changes
-        What it changes.
     refs
         All branches and tags afterwards, apart from the branch of the entry itself; None where
         nothing changes but that branch.
@@ -146,10 +142,7 @@ class Committer(Versions):
 
         The number may have been another writer's, whose entry was collected meanwhile.
 
-        Raises
-        ------
-        CommitUnknownError
-            When that can no longer be told.
+        Raises CommitUnknownError when that can no longer be told.
         """
         head = self.head()
         if head is not None and self.refs_at(head).keeps(entry.number):

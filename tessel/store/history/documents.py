@@ -91,21 +91,7 @@ Opened = TypeVar("Opened", bound=Identified)
 def reopened(uri: str, identity: str, opened: Callable[[], Opened]) -> Opened:
     """Return a store that another process has opened before; it is the same one, or an error.
 
-    Parameters
-    ----------
-    uri
-        Where it is.
-    identity
-        Its id.
-    opened
-        Opens what is there in this process.
-
-    Raises
-    ------
-    StoreNotVisibleError
-        Where there is no store.
-    NotAStoreError
-        Where there is another one.
+    Raises StoreNotVisibleError where there is no store; NotAStoreError where there is another one.
     """
     try:
         found = opened()
@@ -130,12 +116,8 @@ def fetch(objects: ObjectStore, reference: Reference, *, offset: int = 0) -> Fie
 
     Parameters
     ----------
-    objects
-        Where it lies.
     reference
         The object, and length and checksum of the document.
-    offset
-        Where in the object the document begins.
     """
     if not 0 < reference.length <= _LARGEST_DOCUMENT:
         damaged(reference.object, f"its parent says it has {reference.length} bytes")
@@ -156,12 +138,8 @@ def damaged(name: str, what: str) -> NoReturn:
 def check_format(fields: Fields) -> None:
     """Check format and version of a document.
 
-    Raises
-    ------
-    NotAStoreError
-        When it is a document of something else.
-    FormatVersionError
-        When it was written by another version of the format.
+    Raises NotAStoreError when it is a document of something else; FormatVersionError when it was
+    written by another version of the format.
     """
     if fields.value("format") != FORMAT:
         raise NotAStoreError(
@@ -271,18 +249,10 @@ class StoreIdentity:
 def open_store(objects: ObjectStore, *, create: bool, read_only: bool) -> StoreIdentity:
     """Return the identity of the store at a place, made there where that is wanted.
 
-    Raises
-    ------
-    StoreNotFoundError
-        When there is nothing, and none is to be made.
-    NotAStoreError
-        When there is something else; it is left as it is.
-    FormatVersionError
-        When another version of the format wrote it.
-    CorruptStoreError
-        When ``store.json`` is damaged.
-    ConditionalWriteError
-        When a store was to be made on a server that overwrites what it must not; none is left.
+    Raises StoreNotFoundError when there is nothing, and none is to be made; NotAStoreError when
+    there is something else; it is left as it is; FormatVersionError when another version of the
+    format wrote it; CorruptStoreError when ``store.json`` is damaged; ConditionalWriteError when a
+    store was to be made on a server that overwrites what it must not; none is left.
     """
     try:
         return _read(objects)

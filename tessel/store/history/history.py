@@ -51,12 +51,14 @@ class History(Committer):
         side by side with what the commit needs itself. Nothing is visible until the log entry
         is; on any error nothing is.
 
+        Raises CommitConflictError when a newer commit of the branch changed the same rows, or there
+        is an objection to it, or the branch was deleted or set back; CommitUnknownError when it is
+        not known whether the commit is in the log.
+
         Parameters
         ----------
         base
             The version that the changes were made on, and the branch they go to.
-        changes
-            What to do, in this order.
         message, metadata
             What the log shall say: text, and plain JSON.
         reads
@@ -65,8 +67,6 @@ class History(Committer):
             Called before each attempt where a collection was announced after ``base``, with the
             refs that say so; raises where an object that the changes refer to was condemned. An
             announcement is an entry of the log, so none can come between this and the commit.
-        act
-            What the log shall call it.
         objects
             Names and bytes of manifests that are still to be written.
         through
@@ -76,14 +76,6 @@ class History(Committer):
 
         tried
             The changes as they were applied to ``base``, which is not done again then.
-
-        Raises
-        ------
-        CommitConflictError
-            When a newer commit of the branch changed the same rows, or there is an objection to it,
-            or the branch was deleted or set back.
-        CommitUnknownError
-            When it is not known whether the commit is in the log.
         """
         from tessel.store.history.pending_commit import PendingCommit
 
@@ -135,12 +127,8 @@ class History(Committer):
     def create_branch(self, name: str, at: int) -> LogEntry:
         """Make a branch that begins with a version.
 
-        Raises
-        ------
-        RefExistsError
-            When a branch or tag has the name, or a deleted tag had it.
-        VersionNotFoundError
-            When there is no such version.
+        Raises RefExistsError when a branch or tag has the name, or a deleted tag had it;
+        VersionNotFoundError when there is no such version.
         """
 
         def draft(head: LogEntry | None) -> Draft:
@@ -179,12 +167,8 @@ class History(Committer):
     def create_tag(self, name: str, at: int) -> LogEntry:
         """Name a version for ever.
 
-        Raises
-        ------
-        RefExistsError
-            When a branch or tag has the name, or a deleted tag had it.
-        VersionNotFoundError
-            When there is no such version.
+        Raises RefExistsError when a branch or tag has the name, or a deleted tag had it;
+        VersionNotFoundError when there is no such version.
         """
 
         def refs_after(refs: Refs, head: LogEntry | None) -> Refs:

@@ -47,8 +47,6 @@ class Child:
         The first name in it, or below it.
     symbols
         How many symbols it holds.
-    reference, offset
-        Where its bytes are.
     """
 
     first: str
@@ -212,8 +210,6 @@ class Inner:
         Leaves have level 0, their parents 1, and so on; all leaves are equally deep.
     children
         In the order of names: nodes as they were read, or made and not written yet.
-    symbols
-        How many symbols are below it.
     """
 
     level: int

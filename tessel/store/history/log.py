@@ -78,8 +78,6 @@ class LogEntry:
     commit, previous
         Random id of this commit and of the one that has the number before, whatever its branch;
         the first has none: ``""``.
-    branch
-        The branch whose newest version it is.
     parent
         Number of the version that it changed; 0 for the empty one.
     depth
@@ -99,8 +97,6 @@ class LogEntry:
         The branches and tags as last written; None while there is only the main branch.
     moved
         Branches that have a newer version than there, this entry's branch left out.
-    root
-        The root of the symbol index.
     changes
         What it changed, at least one per symbol; they are decoded where they are asked for.
     lookup
@@ -202,10 +198,8 @@ class CommitLog:
     def newest_number(self) -> int:
         """Return the number of the newest commit; 0 where there is none.
 
-        Raises
-        ------
-        StoreNotFoundError
-            When there is no store either: an unmounted disk looks like an empty log.
+        Raises StoreNotFoundError when there is no store either: an unmounted disk looks like an
+        empty log.
         """
         for name in self._objects.list(LOG, limit=_LISTED):
             number = log_number(name)
@@ -226,12 +220,8 @@ class CommitLog:
     def read(self, number: int) -> LogEntry:
         """Return an entry.
 
-        Raises
-        ------
-        CorruptStoreError
-            When it is damaged or missing.
-        FormatVersionError
-            When another version of the format wrote it.
+        Raises CorruptStoreError when it is damaged or missing; FormatVersionError when another
+        version of the format wrote it.
         """
         name = log_name(number)
         try:
@@ -244,13 +234,9 @@ class CommitLog:
     def put(self, entry: LogEntry) -> Outcome:
         """Try to write an entry; see the module's text for how the answer is found.
 
-        Raises
-        ------
-        CommitUnknownError
-            When it cannot be told whether the entry landed, or whether it will survive power loss.
-        StoreError
-            When the entry could not be written and did not land; ``ConditionalWriteError`` for a
-            place where it could overwrite another one.
+        Raises CommitUnknownError when it cannot be told whether the entry landed, or whether it
+        will survive power loss; StoreError when the entry could not be written and did not land;
+        ``ConditionalWriteError`` for a place where it could overwrite another one.
         """
         if self._verifies is not None:
             self._verifies.verify_put_if_absent(STORE)

@@ -35,10 +35,7 @@ class PendingCommit:
     def draft(self, head: LogEntry | None) -> Draft:
         """Rebase the changes onto ``head``, and return what their log entry would be then.
 
-        Raises
-        ------
-        CommitConflictError
-            Where they conflict with a commit that came first.
+        Raises CommitConflictError where they conflict with a commit that came first.
         """
         self._move_on(head)
         number = 1 if head is None else head.number + 1

@@ -89,17 +89,12 @@ class Conflicting(Exception):  # noqa: N818 - an answer, not an error
 def rebase(ours: Change, theirs: CommittedChange) -> Change:
     """Return our change rebased onto theirs.
 
+    Raises Conflicting where it cannot.
+
     Parameters
     ----------
     ours
         Made on the version before theirs.
-    theirs
-        The committed change.
-
-    Raises
-    ------
-    Conflicting
-        Where it cannot.
     """
     taken = {ours.name}
     if isinstance(ours, Alteration) and ours.to is not None:

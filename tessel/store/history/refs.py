@@ -43,10 +43,6 @@ class Refs:
     ----------
     branches
         The newest version of each branch; 0 for one without commits.
-    tags
-        The version of each tag.
-    retired
-        Names of deleted tags.
     oldest
         The oldest version that is kept, besides those with a tag and the newest of each branch;
         0 while nothing has expired.

@@ -32,10 +32,6 @@ class Member:
 
     Attributes
     ----------
-    set, manifest
-        The set, and the name of the manifest.
-    symbol, name
-        Id and name of the symbol.
     segments
         How many of its segments are there, as its extents say.
     """
@@ -100,8 +96,6 @@ def lookup_after(
 
     Parameters
     ----------
-    nodes, root
-        The lookup before.
     before, after
         The symbols that changed, by name; None where there is none of that name.
     """
@@ -156,8 +150,6 @@ class Snapshot(Mapping[str, SymbolState]):
 
     Parameters
     ----------
-    nodes
-        Reads nodes.
     root, lookup
         The roots of the symbol index, and of the lookup from manifests to symbols.
     """

@@ -34,10 +34,6 @@ class ManifestEntry:
 
     Attributes
     ----------
-    reference
-        The manifest.
-    rows
-        How many rows it is.
     segments
         How many segments hold them; estimated where the extent was cut.
     first_time, last_time
@@ -224,18 +220,10 @@ class SymbolState:
         Random, 63 bits; a symbol that was deleted and made anew has another one.
     schema
         Columns as stored, in the user's order, and the index.
-    column_ids
-        The id of each column.
     next_column_id
         The id for the next new column: ids are never used again.
-    rows
-        How many rows it has.
     manifests
         Where they are: extents in row order.
-    metadata
-        What the user attached: plain JSON.
-    changed
-        The commit that changed it last.
     encodings
         By column id, the name of an encoding to use wherever it can hold a page.
     pandas

@@ -132,8 +132,6 @@ def walk(
         The tree; nodes that are not written yet are walked without a question.
     start
         Names before it are left out, but for those in its leaf.
-    enters
-        Whether to read a node that is written.
     failed
         Takes the error of a node that cannot be read, which is left out then; by default the
         error is raised.

@@ -44,8 +44,6 @@ class Commit:
         Its number; 0 for the empty version that every store begins with.
     entry
         Its log entry; None for version 0.
-    snapshot
-        The state after it.
     branch
         The branch that it was looked up on, which changes made on it go to.
     """
@@ -107,12 +105,8 @@ class Versions:
     def entry(self, number: int) -> LogEntry:
         """Return the log entry of a version that is kept.
 
-        Raises
-        ------
-        CorruptStoreError
-            When it is damaged or missing.
-        SnapshotExpiredError
-            When it is missing because it was given up meanwhile.
+        Raises CorruptStoreError when it is damaged or missing; SnapshotExpiredError when it is
+        missing because it was given up meanwhile.
         """
         found = self._entries.get(number)
         if found is None:
@@ -136,10 +130,7 @@ class Versions:
     def resolve(self, commit: str) -> int | None:
         """Return the version that a commit id became; None if it did not.
 
-        Raises
-        ------
-        SnapshotExpiredError
-            When it may have become a version that has expired.
+        Raises SnapshotExpiredError when it may have become a version that has expired.
         """
         number = 0
         for entry in self.entries():
@@ -194,12 +185,8 @@ class Versions:
     def at(self, number: int, branch: str = MAIN) -> Commit:
         """Return a version by number, whatever branch it was made on.
 
-        Raises
-        ------
-        VersionNotFoundError
-            For a number that no version has.
-        SnapshotExpiredError
-            For a version that was given up.
+        Raises VersionNotFoundError for a number that no version has; SnapshotExpiredError for a
+        version that was given up.
         """
         head = self.head()
         newest = 0 if head is None else head.number
@@ -219,12 +206,8 @@ class Versions:
         by halving the log, the version by jumps along the line: the number of entries read grows
         with the logarithm of the versions there are.
 
-        Raises
-        ------
-        InvalidInputError
-            For a moment without a time zone.
-        SnapshotExpiredError
-            For a moment before the oldest version that is kept.
+        Raises InvalidInputError for a moment without a time zone; SnapshotExpiredError for a moment
+        before the oldest version that is kept.
         """
         if moment.tzinfo is None:
             raise InvalidInputError(

@@ -68,22 +68,14 @@ class ExpiryReport:
 def expire(history: History, older_than: OlderThan, *, dry_run: bool = True) -> ExpiryReport:
     """Give up the versions before one, besides those with a tag and the newest ones of branches.
 
+    Raises InvalidInputError for something else; VersionNotFoundError for a number that no version
+    has.
+
     Parameters
     ----------
-    history
-        The store.
     older_than
         A version number, which is kept itself; an instant with a time zone, or an age: the version
         that was the newest then, on whatever branch, is the oldest that is kept.
-    dry_run
-        Only say what would be given up.
-
-    Raises
-    ------
-    InvalidInputError
-        For something else.
-    VersionNotFoundError
-        For a number that no version has.
     """
     head = history.head()
     refs = history.refs_at(head)

@@ -132,23 +132,17 @@ def collect(
 ) -> CollectionReport:
     """Delete what no kept version refers to, and say what that is.
 
+    Raises InvalidInputError for an age that is none, and for a place that does not know how old its
+    objects are; StoreError in one of its kinds, naming the object, when something cannot be read or
+    is not known. Nothing was deleted.
+
     Parameters
     ----------
-    objects, history
-        The store.
     minimum_age
         Younger objects are left alone: they may belong to a commit that has not landed yet. Log
         entries are left alone for six hours at least.
     dry_run
         Only look; then the age of objects is counted by the clock of this machine.
-
-    Raises
-    ------
-    InvalidInputError
-        For an age that is none, and for a place that does not know how old its objects are.
-    StoreError
-        In one of its kinds, naming the object, when something cannot be read or is not known.
-        Nothing was deleted.
     """
     age = time_span_of(minimum_age)
     if age is None or age < timedelta(0):

@@ -64,8 +64,6 @@ class LeaseRecord:
 
     Attributes
     ----------
-    name
-        The object.
     until_us
         When it ends; microseconds since 1970 UTC by the clock of the place.
     since_us
@@ -276,10 +274,7 @@ class WriteSession:
     def ending(self) -> Iterator[None]:
         """End the session after a block, in which own objects may turn out to be gone.
 
-        Raises
-        ------
-        LeaseExpiredError
-            When one is.
+        Raises LeaseExpiredError when one is.
         """
         try:
             yield
@@ -299,10 +294,7 @@ class WriteSession:
     def survived(self, refs: Refs) -> None:
         """Raise where a collection may have taken one of the objects.
 
-        Raises
-        ------
-        LeaseExpiredError
-            When one is older than what was condemned, or gone.
+        Raises LeaseExpiredError when one is older than what was condemned, or gone.
         """
         for name in self._names:
             if self._modified_us(name) < refs.condemned_us:

@@ -92,8 +92,6 @@ class Marker:
 
     Parameters
     ----------
-    objects
-        The objects of the store.
     beyond
         What this one has already seen is left out here.
     """
@@ -114,10 +112,7 @@ class Marker:
 
         Called again, it also marks what was committed since.
 
-        Raises
-        ------
-        StoreError
-            In one of its kinds, where something cannot be read.
+        Raises StoreError in one of its kinds, where something cannot be read.
         """
         head = self._versions.head()
         refs = self._versions.refs_at(head)
@@ -206,8 +201,6 @@ class Damage:
         The symbol; empty where a version as a whole is hit, or nothing that can be read.
     object
         What is damaged, as far as known.
-    message
-        What was found.
     versions
         All versions that are hit, as ranges ``[first, last]``.
     rows
@@ -227,8 +220,6 @@ class Losses:
 
     Parameters
     ----------
-    versions, nodes
-        The way to the versions.
     hits
         Returns object, message and rows of each damage that hits a state of a symbol.
     """

@@ -52,15 +52,6 @@ class Batch:
         The rows, as nothing has narrowed them.
     bindings
         Those of their schema, to which nothing is bound: one object for all batches of a query.
-
-    Attributes
-    ----------
-    source
-        The rows as they were given.
-    bindings
-        What is bound to them.
-    components
-        What clauses attached to its rows.
     """
 
     def __init__(self, rows: SelectedRows, bindings: Bindings | None = None) -> None:
@@ -82,8 +73,6 @@ class Batch:
         ----------
         predicate
             Of type bool, or of type null.
-        clause
-            The name of the clause that wrote it, for telemetry.
         """
         found = self._with(self.bindings.filter(predicate, clause))
         bound = found.bindings.steps[-1]
@@ -188,16 +177,6 @@ class Batch:
 
         What is found stays with the batch. What may raise meets the rows that what was written
         before it leaves: from the first such column on everything is left.
-
-        Parameters
-        ----------
-        unit
-            Ordinal of the unit, for telemetry.
-
-        Raises
-        ------
-        TesselError
-            What evaluating a conjunct raises.
         """
         if self._narrowed is None:
             rows = self._unpruned.copied()
@@ -223,11 +202,6 @@ class Batch:
 
         That is also where one of some columns is computed, by the names inside of the batch, and
         where a computed column may have no result for a row: then all rows have to be met.
-
-        Raises
-        ------
-        TesselError
-            What evaluating a conjunct raises.
         """
         stored = all(name in self.source.schema for name in names)
         if not stored or self.bindings.may_raise_behind:
@@ -248,10 +222,10 @@ class Batch:
         What is done to them is compiled once for all batches with the same bindings whose columns
         are of equal forms.
 
+        Raises CorruptSegmentError when a page that is looked at is damaged.
+
         Parameters
         ----------
-        names
-            The columns that are needed.
         question
             What is planned, and all that the plan depends on but these columns and their schema:
             for an object that the plan keeps, its id will do.
@@ -261,11 +235,6 @@ class Batch:
             where values are needed.
         exact
             Whether the plan depends on the very bounds of the columns.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When a page that is looked at is damaged.
         """
         from tessel.store.manifest.lazy_columns import OpenedBatch
 

@@ -32,8 +32,6 @@ class Conjunct:
         Whether it reads a column: those are stored ones, what is computed is part of it.
     may_raise
         Whether it may have no result for a row.
-    clause
-        The name of the clause that wrote it.
     """
 
     predicate: Expression
@@ -79,22 +77,11 @@ class Bindings:
 
     Immutable: every operation returns others, the same ones where it was asked for before.
 
-    Parameters
-    ----------
-    source
-        The columns that are stored.
-
     Attributes
     ----------
-    source
-        The columns that are stored.
-    schema
-        The columns that the next clause sees.
     columns
         The name inside of the batch for every column of ``schema``: what is stored keeps the name
         that it is stored under, what is computed has one of its own.
-    steps
-        What is bound.
     compiled
         What was compiled of it and of questions about its rows, by the forms of stored columns.
     """
@@ -187,10 +174,7 @@ class Bindings:
     def can_filter(self, predicate: Expression) -> bool:
         """Return whether an expression reads columns and is true or false of a row.
 
-        Raises
-        ------
-        TesselError
-            Where it does not fit the columns.
+        Raises TesselError where it does not fit the columns.
         """
 
         def found() -> bool:
@@ -234,8 +218,6 @@ class Bindings:
 
         Parameters
         ----------
-        names
-            The columns, as the next clause sees them.
         passed
             Conjuncts that are known to be true of all rows.
         """

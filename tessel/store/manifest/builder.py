@@ -72,13 +72,7 @@ class Move:
 
 
 class ManifestBuilder:
-    """Gathers segments of symbols; used by one thread at a time.
-
-    Attributes
-    ----------
-    name
-        The object that the manifest will be.
-    """
+    """Gathers segments of symbols; used by one thread at a time."""
 
     def __init__(self) -> None:
         self.name = manifest_name(new_id())
@@ -106,8 +100,6 @@ class ManifestBuilder:
 
         Parameters
         ----------
-        symbol
-            Its id.
         slices
             What the segment writer returned, in row order.
         types

@@ -115,8 +115,6 @@ class ManifestReference:
 
     Attributes
     ----------
-    object
-        Name of the object.
     length, tail_length
         Bytes of the object, and of its directory with tail.
     tail_checksum
@@ -136,10 +134,6 @@ def encode_manifest(
 
     Parameters
     ----------
-    name
-        The object.
-    segments
-        The segment table.
     blocks
         Statistics that get a block of their own.
     shared

@@ -30,10 +30,6 @@ class Drop:
 
     Attributes
     ----------
-    clause
-        Name of the clause.
-    reason
-        Why, in words for people.
     segments, rows, bytes
         How much fell away. A cut inside a segment drops rows and (estimated) bytes only, a
         column slice segments and bytes only.

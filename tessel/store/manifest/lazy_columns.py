@@ -50,12 +50,8 @@ class LazyColumns:
 
     Parameters
     ----------
-    source
-        What reads the pieces.
     pieces
         Column slices of one row range, at least one.
-    schema
-        The columns of all of them together.
 
     Attributes
     ----------
@@ -298,8 +294,6 @@ class OpenedBatch(Generic[Plan]):
         What is done to its rows; other batches may share it.
     spans
         Stretches of rows in order, all of one segment.
-    columns
-        The columns of the spans, by number.
     """
 
     plan: Plan

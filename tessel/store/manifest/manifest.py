@@ -57,17 +57,12 @@ class Holdings:
 class Manifest:
     """A manifest as read from a store; safe to use from several threads.
 
+    Raises CorruptStoreError: here or in a method, when the manifest is damaged or missing.
+
     Parameters
     ----------
-    objects
-        Where it lies.
     reference
         Which it is; everything read is verified against it.
-
-    Raises
-    ------
-    CorruptStoreError
-        Here or in a method, when the manifest is damaged or missing.
     """
 
     def __init__(self, objects: ObjectStore, reference: ManifestReference) -> None:

@@ -49,8 +49,6 @@ class PieceSource:
 
     Attributes
     ----------
-    key
-        The segment.
     row_start, row_stop
         Rows ``[start, stop)`` of the symbol that the piece holds.
     segment_row_start
@@ -84,10 +82,7 @@ class PieceSource:
 def pieces_of(sent: pa.Array) -> list[PieceSource]:
     """Return pieces that were sent as columns, of type :data:`PIECES`, to another process.
 
-    Raises
-    ------
-    PlanFormatError
-        For columns that are not those of pieces.
+    Raises PlanFormatError for columns that are not those of pieces.
     """
     if not sent.type.equals(PIECES) or sent.null_count:
         raise _format_error(f"its columns are {sent.type}")
@@ -161,10 +156,6 @@ class SegmentSource:
     ----------
     objects
         Where the segments lie; in another process, ``open_objects(uri)``.
-    schema
-        Columns and types of the symbol.
-    column_ids
-        The id of each column.
 
     Attributes
     ----------
@@ -185,18 +176,14 @@ class SegmentSource:
     def load(self, piece: PieceSource) -> pa.Table:
         """Read a piece.
 
+        Raises CorruptSegmentError when the segment is damaged or missing; PlanFormatError when the
+        piece is not one of this symbol.
+
         Returns
         -------
         pa.Table
             The columns of the piece in the order of the schema, with the declared types; columns
             that these rows do not have are null throughout.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When the segment is damaged or missing.
-        PlanFormatError
-            When the piece is not one of this symbol.
         """
         start = piece.segment_row_start
         stop = start + piece.row_stop - piece.row_start

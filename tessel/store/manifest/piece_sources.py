@@ -31,11 +31,6 @@ class PieceSources:
     """The sources of the pieces of an index; safe to use from several threads.
 
     It does not hold the index, which holds it.
-
-    Parameters
-    ----------
-    table
-        All segments of the symbol.
     """
 
     def __init__(self, table: SegmentTable) -> None:

@@ -209,12 +209,8 @@ class SelectedPage:
 
     Parameters
     ----------
-    selected
-        Those rows.
     zones, page
         The zone maps of the column, and the number of the page.
-    is_whole
-        Whether all rows of a page are selected.
     """
 
     selected: SelectedRange

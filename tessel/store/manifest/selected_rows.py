@@ -44,12 +44,8 @@ class SelectedRows:
 
     Parameters
     ----------
-    source
-        What reads the pieces.
     pieces
         Column slices of one row range, at least one.
-    schema
-        The columns of all of them together.
     """
 
     def __init__(
@@ -193,11 +189,6 @@ class SelectedRows:
         ----------
         predicate
             Evaluated on the rows ``[start, stop)`` of the row range; all others stay.
-
-        Raises
-        ------
-        TesselError
-            What evaluating it on the selected rows raises.
         """
         from tessel.expression.context import ExpressionContext
         from tessel.expression.intervals import TRUE
@@ -311,8 +302,6 @@ class SelectedRows:
 
         Parameters
         ----------
-        piece
-            One of them.
         coded
             Text columns that may be dictionaries of text, where they are stored as codes.
         """

@@ -44,12 +44,8 @@ class SliceStatistics:
     def facts(self, name: str) -> SliceFacts:
         """Return what is known of one column; reads its statistics the first time.
 
-        Raises
-        ------
-        ColumnNotFoundError
-            For a name that is no column.
-        CorruptStoreError
-            When a manifest is damaged.
+        Raises ColumnNotFoundError for a name that is no column; CorruptStoreError when a manifest
+        is damaged.
         """
         if name not in self._facts:
             bounds = bounds_type(self._schema.type_of(name))

@@ -31,12 +31,8 @@ class Extent:
 
     Attributes
     ----------
-    manifest
-        The manifest.
     first_row
         How many of the symbol's rows in it come before.
-    rows
-        How many rows it is.
     """
 
     manifest: Manifest
@@ -52,8 +48,6 @@ class SegmentTable:
 
     Attributes
     ----------
-    symbol
-        Id of the symbol.
     manifests
         The manifests, with the ordinal of the first segment of each among all of theirs.
     origin
@@ -97,21 +91,13 @@ class SegmentTable:
     ) -> SegmentTable:
         """Join extents of a symbol.
 
+        Raises CorruptStoreError when the manifests contradict one another, the extents, or the
+        number of rows.
+
         Parameters
         ----------
-        symbol
-            Id of the symbol.
-        extents
-            All of them, in row order.
-        indexed
-            Whether the symbol has a time index.
         rows
             How many rows the symbol has; the extents must agree.
-
-        Raises
-        ------
-        CorruptStoreError
-            When the manifests contradict one another, the extents, or the number of rows.
         """
         manifests = tuple({id(e.manifest): e.manifest for e in extents}.values())
         source = _Source.of(symbol, manifests)
@@ -323,8 +309,6 @@ class _Source:
 
     Attributes
     ----------
-    table
-        Their segments.
     slice_start, slice_end
         Rows of each row slice, counted over all manifests.
     slice_first_segment, slice_segments

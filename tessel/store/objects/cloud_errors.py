@@ -104,12 +104,8 @@ def failed(
     ----------
     what, name, uri
         The act, the object or prefix it was about, and the store.
-    failure
-        The last answer.
     why
         What is known beyond it, such as a failure of the function that gives credentials.
-    **more
-        Further attributes.
     """
     attributes = {
         "object": name,

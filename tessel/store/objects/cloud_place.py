@@ -162,10 +162,8 @@ class CloudPlace:
     def parse(cls, uri: str) -> CloudPlace:
         """Read ``scheme://bucket/prefix``.
 
-        Raises
-        ------
-        InvalidInputError
-            For anything else. The text is not shown where it could hold a secret.
+        Raises InvalidInputError for anything else. The text is not shown where it could hold a
+        secret.
         """
         scheme, _, rest = uri.partition("://")
         if any(mark in rest for mark in "@?#"):

@@ -169,17 +169,14 @@ TYPES: Final[dict[str, type[Credentials]]] = {
 class Provider:
     """What obstore asks for credentials; keeps why the last answer was refused.
 
+    Raises InvalidInputError for credentials of another kind.
+
     Parameters
     ----------
     scheme
         ``"s3"``, ``"gs"`` or ``"az"``.
     source
         Credentials of that scheme, or a function that returns them.
-
-    Raises
-    ------
-    InvalidInputError
-        For credentials of another kind.
     """
 
     def __init__(self, scheme: str, source: CredentialsSource) -> None:

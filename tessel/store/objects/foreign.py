@@ -61,6 +61,8 @@ def open_foreign(
 ) -> ForeignObjects:
     """Return the objects below a place that others write to.
 
+    Raises InvalidInputError for what names no such place.
+
     Parameters
     ----------
     uri
@@ -68,11 +70,6 @@ def open_foreign(
         ``s3://bucket/folder``, ``gs://…``, ``az://…``.
     credentials, options
         For a cloud, as ``open_objects`` takes them.
-
-    Raises
-    ------
-    InvalidInputError
-        For what names no such place.
     """
     text = os.fspath(uri)
     if not isinstance(text, str) or not text or "\0" in text:
@@ -92,11 +89,8 @@ def open_foreign(
 def split_uri(uri: str) -> tuple[str, str]:
     """Return the scheme of a URI, and what identifies the object: of a file the absolute path.
 
-    Raises
-    ------
-    InvalidInputError
-        For another scheme, and a path that is not absolute. What follows a scheme that is not
-        known may be a secret, and is not shown.
+    Raises InvalidInputError for another scheme, and a path that is not absolute. What follows a
+    scheme that is not known may be a secret, and is not shown.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:

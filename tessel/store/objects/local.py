@@ -317,12 +317,7 @@ def object_path(root: str, name: str) -> str:
 def open_object(root: str, name: str) -> int:
     """Return a descriptor of an object's file, for reading.
 
-    Raises
-    ------
-    NotFoundError
-        Where there is no such object.
-    StoreError
-        Where the disk refuses.
+    Raises NotFoundError where there is no such object; StoreError where the disk refuses.
     """
     try:
         return open_regular(object_path(root, name))

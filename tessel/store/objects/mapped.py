@@ -25,12 +25,8 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     ``O_NONBLOCK`` lets the open of a pipe return, so that its kind can be looked at; reads and
     writes of regular files do not heed it.
 
-    Raises
-    ------
-    NotAStoreError
-        For a pipe, a socket or a device.
-    OSError
-        As ``os.open``; ``IsADirectoryError`` for a directory.
+    Raises NotAStoreError for a pipe, a socket or a device; OSError as ``os.open``;
+    ``IsADirectoryError`` for a directory.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
     try:
@@ -95,21 +91,16 @@ class _Map:
 def file_bytes(descriptor: int, offset: int, length: int, *, mapped: bool = True) -> pa.Buffer:
     """Return bytes of an open file; the descriptor may be closed afterwards.
 
+    Raises OSError when the file cannot be read.
+
     Parameters
     ----------
-    descriptor
-        Open for reading.
     offset, length
         Bytes that the file has; it is shorter than that only if it was cut meanwhile, and then so
         is the answer.
     mapped
         Whether a long range may be a view of the file. Short ones are copies, and so are all where
         the system refuses. Touching a view of a file that was cut since ends the process (SIGBUS).
-
-    Raises
-    ------
-    OSError
-        When the file cannot be read.
     """
     size = offset + length
     address = None

@@ -34,6 +34,13 @@ def open_objects(
 ) -> ObjectStore:
     """Return the objects at a URI; nothing is written or checked yet.
 
+    Raises InvalidInputError for something that is no such URI, for a scheme that is not known, for
+    credentials of another provider, and for either argument where there is no cloud. Also for a URI
+    that could hold a secret, which the error does not show; OptionError or NameNotFoundError for an
+    option that cannot be; NotAStoreError for the path of a file; MissingDependencyError for a
+    cloud, without the extra ``cloud``; ForkUnsafeError for a cloud, in a process forked from one
+    that had used a cloud.
+
     Parameters
     ----------
     uri
@@ -44,21 +51,6 @@ def open_objects(
         environment offers.
     options
         For a cloud: how it is reached; :class:`CloudOptions`, or a mapping of its fields.
-
-    Raises
-    ------
-    InvalidInputError
-        For something that is no such URI, for a scheme that is not known, for credentials of
-        another provider, and for either argument where there is no cloud. Also for a URI that
-        could hold a secret, which the error does not show.
-    OptionError, NameNotFoundError
-        For an option that cannot be.
-    NotAStoreError
-        For the path of a file.
-    MissingDependencyError
-        For a cloud, without the extra ``cloud``.
-    ForkUnsafeError
-        For a cloud, in a process forked from one that had used a cloud.
     """
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
@@ -143,10 +135,8 @@ _FIELDS = {"uri", "options"}
 def address_of(objects: ObjectStore) -> dict[str, Any]:
     """Return plain data for :func:`open_address` in another process.
 
-    Raises
-    ------
-    StoreAccessError
-        For a store that was opened with credentials, which stay in this process.
+    Raises StoreAccessError for a store that was opened with credentials, which stay in this
+    process.
     """
     from tessel.store.objects.cloud import CloudObjects
 
@@ -167,10 +157,7 @@ def address_of(objects: ObjectStore) -> dict[str, Any]:
 def open_address(address: Mapping[str, Any]) -> ObjectStore:
     """Return the objects at an address.
 
-    Raises
-    ------
-    InvalidInputError
-        For what is no address; otherwise as :func:`open_objects`.
+    Raises InvalidInputError for what is no address; otherwise as :func:`open_objects`.
     """
     if not isinstance(address, Mapping) or set(address) != _FIELDS:
         raise InvalidInputError("this is no address of a store", hint="pass on that of address_of")

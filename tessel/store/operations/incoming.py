@@ -99,19 +99,14 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
     Its columns are those of the symbol, in any order, with the same types. A column of nulls
     without a type goes with any; a column of the symbol that had no type takes the one it is given.
 
+    Raises SchemaMismatchError for columns that differ otherwise; names all of them.
+
     Parameters
     ----------
-    working
-        The symbol.
     data
         A table of any kind that :mod:`tessel.store.frames` takes.
     evolve
         What else may differ, of :data:`EVOLUTIONS`.
-
-    Raises
-    ------
-    SchemaMismatchError
-        For columns that differ otherwise; names all of them.
     """
     allowed = _evolutions(evolve)
     frame = read_frame(data)
@@ -356,21 +351,15 @@ def rows_as_table(
 ) -> pa.Table:
     """Return rows given as dictionaries as a table with the columns of a symbol.
 
+    Raises ColumnNotFoundError for a name that no column has; InvalidInputError for what are no
+    rows, and for values that a column cannot hold.
+
     Parameters
     ----------
     rows
         The rows; a column that one does not name is missing in it.
-    schema
-        The columns of the symbol.
     evolve
         Whether other names become columns: as for ``append``.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        For a name that no column has.
-    InvalidInputError
-        For what are no rows, and for values that a column cannot hold.
     """
     listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Mapping) else None
     if listed is None or not all(isinstance(row, Mapping) for row in listed):

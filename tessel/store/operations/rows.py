@@ -71,7 +71,7 @@ _APPEND_HINT = (
 
 
 def append(stage: Stage, symbol: str, data: Any, *, evolve: Evolve = None) -> None:
-    """Add rows at the end of a symbol; see ``Repository.append``."""
+    """Add rows at the end of a symbol; see ``Store.append``."""
     working = stage.existing(symbol)
     incoming = take(working, data, evolve)
     tables = incoming.tables
@@ -91,7 +91,7 @@ def update(
     date_range: tuple[Any, Any] | None = None,
     evolve: Evolve = None,
 ) -> None:
-    """Replace the rows in a range of times; see ``Repository.update``."""
+    """Replace the rows in a range of times; see ``Store.update``."""
     working = stage.existing(symbol)
     index = working.state.schema.index
     if index is None:
@@ -265,22 +265,14 @@ def row_range(rows: Any, count: int) -> tuple[int, int]:
 def time_range(bounds: Any, schema: TableSchema, what: str) -> Claim:
     """Return index values ``[from, to]`` in the index's own unit; None is no bound.
 
+    Raises IndexColumnError for a symbol without an index; InvalidInputError for bounds that are
+    none, or that end before they begin.
+
     Parameters
     ----------
     bounds
         Two of ISO text (a partial one means its whole period at either end), dates, date-times,
         whole numbers for an index of integers, or None.
-    schema
-        The symbol's.
-    what
-        The verb, for errors.
-
-    Raises
-    ------
-    IndexColumnError
-        For a symbol without an index.
-    InvalidInputError
-        For bounds that are none, or that end before they begin.
     """
     if schema.index is None:
         raise IndexColumnError.required(what)

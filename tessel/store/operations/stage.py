@@ -41,12 +41,6 @@ class Stage:
 
     Parameters
     ----------
-    objects
-        Where to read and write.
-    base
-        The version that the transaction began with.
-    manifest
-        Reads a manifest, or returns one that was read before.
     configuration
         Says which symbols share a manifest; by default the usual ones.
     history
@@ -66,8 +60,6 @@ class Stage:
         Names and bytes of the manifests that the commit writes.
     tried
         The changes as they were applied to the base; None before they were told.
-    metadata
-        What the log shall say of the commit.
     """
 
     def __init__(
@@ -326,10 +318,7 @@ def _with_extents(change: Change, states: Mapping[int, tuple[ManifestEntry, ...]
 def _in_order(altered: list[Working]) -> Iterator[Working]:
     """Yield symbols so that each name is free when another symbol gets it.
 
-    Raises
-    ------
-    InvalidInputError
-        Where names go round in a circle.
+    Raises InvalidInputError where names go round in a circle.
     """
     waiting = list(altered)
     while waiting:

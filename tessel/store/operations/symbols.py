@@ -46,7 +46,7 @@ def write(
     metadata: Mapping[str, Any] | None = None,
     encodings: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a table as a symbol; see ``Repository.write``."""
+    """Write a table as a symbol; see ``Store.write``."""
     check_symbol_name(symbol)
     kept = checked_metadata(metadata)
     frame = read_frame(data)
@@ -180,17 +180,7 @@ def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
 def planned_compaction(
     symbol: str, version: int, table: SegmentTable, columns: int, *, target: int | None = None
 ) -> CompactReport:
-    """Say what compacting a symbol would do.
-
-    Parameters
-    ----------
-    symbol, version
-        The symbol, and the version that it is looked at.
-    table, columns
-        Its segments, and how many columns it has.
-    target
-        As for ``Repository.compact``.
-    """
+    """Say what compacting a symbol would do."""
     segments_before, bytes_before = footprint(table)
     segments, rewritten = segments_before, 0
     gone = np.zeros(len(table), dtype=bool)

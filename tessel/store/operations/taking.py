@@ -38,10 +38,8 @@ def take_staged(
 ) -> list[StagedRows]:
     """Check descriptors, and return one attempt of each task, in the order of the tasks.
 
-    Raises
-    ------
-    InvalidInputError
-        For what is no descriptor, of another store or symbol, or for none at all.
+    Raises InvalidInputError for what is no descriptor, of another store or symbol, or for none at
+    all.
     """
     check_symbol_name(symbol)
     if isinstance(staged, StagedRows | Mapping | str) or not isinstance(staged, Iterable):
@@ -90,18 +88,13 @@ def finalized_in(
 ) -> int | None:
     """Return the version that took these attempts already; None where none did.
 
+    Raises InvalidInputError when one took some of them, but not all, or others with them; when one
+    may have taken them that has expired.
+
     Parameters
     ----------
     entries
         The versions of the branch, the newest first.
-    symbol, staged
-        The symbol, and one attempt of each task.
-
-    Raises
-    ------
-    InvalidInputError
-        When one took some of them, but not all, or others with them; when one may have taken
-        them that has expired.
     """
     ours = {each.attempt: each for each in staged}
     oldest = min(each.base for each in staged)
@@ -195,8 +188,6 @@ class Merged:
 
         Parameters
         ----------
-        stage
-            The transaction.
         survived
             Raises ``LeaseExpiredError`` where an object of the transaction was condemned.
         """
@@ -224,17 +215,7 @@ class Merged:
         target: SymbolState,
         rows: Callable[[], Iterable[pa.Table]],
     ) -> list[WrittenSlice]:
-        """Return the segments of some stages in the columns of a symbol, written at most once.
-
-        Parameters
-        ----------
-        group
-            The stages.
-        target
-            The symbol that they become rows of.
-        rows
-            Returns the rows.
-        """
+        """Return the segments of some stages in the columns of a symbol, written at most once."""
         assert self._stage is not None
         attempts = tuple(each.attempt for each in group)
         columns = [(f.name, target.column_ids[f.name], str(f.type)) for f in target.schema.arrow]

@@ -34,7 +34,7 @@ def upsert(
     keys: Sequence[str],
     evolve: Evolve = None,
 ) -> None:
-    """Replace rows by key, add those of new keys; see ``Repository.upsert``."""
+    """Replace rows by key, add those of new keys; see ``Store.upsert``."""
     working = stage.existing(symbol)
     names = _checked_keys(keys, working.state.schema)
     incoming = take(working, data, evolve)
@@ -196,17 +196,7 @@ class KeyLookup:
 
     0.0 and -0.0 are one key. A key with a missing value is refused.
 
-    Parameters
-    ----------
-    table
-        The frame.
-    keys
-        Its key columns.
-
-    Raises
-    ------
-    InvalidInputError
-        For a missing key, and for a key that two rows have.
+    Raises InvalidInputError for a missing key, and for a key that two rows have.
     """
 
     def __init__(self, table: pa.Table, keys: Sequence[str]) -> None:

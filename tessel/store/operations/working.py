@@ -61,8 +61,6 @@ class Working:
 
     Attributes
     ----------
-    name
-        Its name now.
     state
         What it is now; extents may refer to a manifest that is not written yet.
     base_name, base

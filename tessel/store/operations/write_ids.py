@@ -93,18 +93,8 @@ def is_written(
 ) -> bool:
     """Return whether a symbol has a write already.
 
-    Parameters
-    ----------
-    metadata, symbol
-        The metadata of the symbol, and its name.
-    write_id, staged
-        The write.
-
-    Raises
-    ------
-    InvalidInputError
-        Where the id was used for another number of rows; for a batch that does not follow the last
-        one of its stream.
+    Raises InvalidInputError where the id was used for another number of rows; for a batch that does
+    not follow the last one of its stream.
     """
     rows = sum(each.rows for each in staged)
     if isinstance(write_id, StreamBatch):
@@ -190,8 +180,6 @@ def version_of(entries: Iterable[LogEntry], symbol: str, write_id: WriteId) -> i
     ----------
     entries
         The versions of the branch, the newest first.
-    symbol, write_id
-        The write.
     """
     logged = logged_id(write_id)
     return next((entry.number for entry in entries if id_of(entry, symbol) == logged), None)

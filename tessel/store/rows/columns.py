@@ -72,10 +72,7 @@ def row_texts(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return where in the heap each row's text begins, and its bytes; a null has none.
 
-    Raises
-    ------
-    RowFormatError
-        For a text that points outside its heap, or outside its row's tail.
+    Raises RowFormatError for a text that points outside its heap, or outside its row's tail.
     """
     pairs = rows.records[field.name].astype(np.int64)
     starts, lengths = pairs[:, 0], pairs[:, 1]

@@ -102,10 +102,7 @@ _NUMBERS: dict[str, tuple[str, str, str]] = {
 def field_type(name: str, data_type: pa.DataType) -> FieldType:
     """Return how a field of a type lies in a row.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        For a type that rows do not hold, nested ones among them.
+    Raises UnsupportedTypeError for a type that rows do not hold, nested ones among them.
     """
     types = pa.types
     if str(data_type) in _NUMBERS:

@@ -42,11 +42,6 @@ _ONE_PAGE = 40
 class FieldColumns:
     """The fields of rows of one schema.
 
-    Parameters
-    ----------
-    schema
-        Of the rows.
-
     Attributes
     ----------
     columns
@@ -123,8 +118,6 @@ class FieldProgram:
 
     Parameters
     ----------
-    schema
-        Of the rows.
     where
         What is true of the rows that are kept; None keeps all.
     select

@@ -47,10 +47,7 @@ def check_place(schema: RowSchema, data: bytes, start: int, stop: int) -> None:
     A header has no checksum. Its constant part tells where batches begin, and so whether a count
     or a length in it reaches too far, or not far enough, before any of its rows is given.
 
-    Raises
-    ------
-    RowFormatError
-        For a batch that its header does not describe.
+    Raises RowFormatError for a batch that its header does not describe.
     """
     begin = _BEGIN.pack(_MAGIC, _VERSION, 0, schema.schema_id, schema.fixed_size)
     behind = data[stop : stop + len(begin)]
@@ -69,10 +66,7 @@ def check_place(schema: RowSchema, data: bytes, start: int, stop: int) -> None:
 def batch_length(schema: RowSchema, header: BytesLike) -> int:
     """Return the bytes of a packed batch from its header, which is checked.
 
-    Raises
-    ------
-    RowFormatError
-        For something that is not the header of a batch of the schema.
+    Raises RowFormatError for something that is not the header of a batch of the schema.
     """
     magic, version, reserved, schema_id, row_size, rows, heap_bytes = BATCH_HEADER.unpack_from(
         header

@@ -58,24 +58,14 @@ class EncodedColumn:
 
     Attributes
     ----------
-    node, page_shift
-        What it is, and how it is cut.
     records
         One page record a page, the dictionary's last; ``offset`` is still 0.
     stored
         For each record, the pieces that its stored bytes consist of.
-    dictionary_count
-        Values of the dictionary.
-    has_dictionary
-        Whether the last record is the dictionary's.
     prefix
         What all values of text, binary or fixed bytes begin with.
-    dictionary
-        The values of the dictionary; of a column without a dictionary type, each value that is not
-        null once.
     bounds
-        The least and the greatest of all numbers, and how many are NaN; None for what is kept
-        otherwise than as numbers.
+        Those of all pages together.
     """
 
     node: FieldNode
@@ -85,8 +75,7 @@ class EncodedColumn:
     dictionary_count: int
     has_dictionary: bool
     prefix: bytes
-    dictionary: PhysicalValues | None = None
-    bounds: PageBounds | None = None
+    bounds: PageBounds
 
     @property
     def page_count(self) -> int:
@@ -117,8 +106,6 @@ def encode_column(
         Cut into pages already.
     page_shift
         How it was cut; recorded only.
-    profile
-        What to aim at.
     forced
         The name of an encoding to use wherever it can hold a page.
     """
@@ -130,7 +117,7 @@ def encode_column(
         items = int(column.values.data[start]) if column.node.role == Role.LIST else 0
         page = page_input(column, number)
         made.append(_encode(page, column.node.kind, by_code, profile, forced, start, items))
-    bounds = _number_bounds(column.node, made)
+    bounds = _together([page.bounds for page in made])
     if dictionary is not None:
         page = PageInput(dictionary.length, dictionary, None, 0)
         made.append(_encode(page, column.node.kind, None, profile, None, 0, 0))
@@ -151,19 +138,14 @@ def encode_column(
         count,
         dictionary is not None,
         prefix,
-        dictionary,
         bounds,
     )
 
 
-def _number_bounds(node: FieldNode, made: Sequence[_Made]) -> PageBounds | None:
-    """Return the bounds of a column of numbers, of those of its pages."""
-    if node.role != Role.VALUES or node.kind not in _NUMBER_KINDS or node.is_dictionary:
-        return None
-    held = [page.bounds for page in made]
-    lows = [bounds.minimum for bounds in held if bounds.minimum is not None]
-    highs = [bounds.maximum for bounds in held if bounds.maximum is not None]
-    nans = sum(bounds.nans for bounds in held)
+def _together(pages: Sequence[PageBounds]) -> PageBounds:
+    lows: list[Any] = [bounds.minimum for bounds in pages if bounds.minimum is not None]
+    highs: list[Any] = [bounds.maximum for bounds in pages if bounds.maximum is not None]
+    nans = sum(bounds.nans for bounds in pages)
     return PageBounds(min(lows, default=None), max(highs, default=None), nans, False)
 
 
@@ -217,8 +199,6 @@ class _Payload:
         What it consists of, padding included.
     starts
         Where slots 1 to 4 begin.
-    length
-        Bytes.
     """
 
     encoded: EncodedPage

@@ -46,8 +46,6 @@ class PagePart:
 
     Attributes
     ----------
-    number, page
-        The page.
     start, stop
         Rows of the page, ``[start, stop)``, at least one.
     at
@@ -314,10 +312,7 @@ _LEAST_ROWS = 1 << 10
 def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) -> pa.Array | None:
     """Return rows ``[start, stop)`` of a top-level leaf; None where its pages must be asked.
 
-    Raises
-    ------
-    CorruptSegmentError
-        When one of the pages is damaged.
+    Raises CorruptSegmentError when one of the pages is damaged.
     """
     rows = stop - start
     if rows < _LEAST_ROWS:

@@ -1,8 +1,8 @@
-"""Single rows of a segment: any order, repeats allowed; one gather per column and encoding.
+"""Single rows of a segment: any order, repeats allowed; one pass for all pages of a column.
 
 Readers enter here, for random access and for the few survivors of a filter. Where the pages are
-not compressed, values are loaded from the bytes of the whole segment, whatever the number of pages;
-other pages are asked one by one.
+not compressed and arithmetic finds a value, it is loaded from the bytes of the whole segment,
+whatever the number of pages; other pages are asked one by one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, different
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
-from tessel.store.encodings.base import PagedRows
-from tessel.store.encodings.codes import Codec, PageFlag, Role, ValueKind
+from tessel.kernels.load_rows import load_rows
+from tessel.store.encodings.base import words_as_values
+from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind
 from tessel.store.encodings.fields import (
     FieldNode,
     NodeValues,
@@ -26,6 +27,7 @@ from tessel.store.encodings.fields import (
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.scaled import POWERS
 from tessel.store.encodings.values import (
     Bytes,
     Integers,
@@ -34,27 +36,29 @@ from tessel.store.encodings.values import (
     stored_kind,
     widen,
 )
+from tessel.store.encodings.variable import gather_spans, take_values
+from tessel.store.segment.page_tables import PageFact
 from tessel.store.segment.pages import SegmentPages
 
 _VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1
+_PAGE_SHIFT = 40
+"""Where the number of a page is in a place, above the row: pages may have any number of rows."""
+
+_FEW_TEXTS, _MOST_SAME_BYTES = 1 << 12, 1 << 22
 _PHYSICAL = {ValueKind.TEXT: pa.string(), ValueKind.BINARY: pa.binary()}
 
 
 def take_column(segment: SegmentPages, node: FieldNode, rows: Integers) -> pa.Array:
     """Return rows of a top-level column, or of a struct's child projected alone.
 
+    Raises InvalidInputError for a row that the segment does not have; CorruptSegmentError when a
+    page that holds one of the rows is damaged.
+
     Parameters
     ----------
     rows
         int64, in any order, repeats allowed.
-
-    Raises
-    ------
-    InvalidInputError
-        For a row that the segment does not have.
-    CorruptSegmentError
-        When a page that holds one of the rows is damaged.
     """
     check_rows(segment, rows)
     values: list[NodeValues | None] = [None] * len(segment.nodes)
@@ -65,10 +69,7 @@ def take_column(segment: SegmentPages, node: FieldNode, rows: Integers) -> pa.Ar
 def check_rows(segment: SegmentPages, rows: Integers) -> None:
     """Refuse rows that the segment does not have.
 
-    Raises
-    ------
-    InvalidInputError
-        Names the first of them.
+    Raises InvalidInputError, which names the first of them.
     """
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < segment.row_count:
         wrong = rows[(rows < 0) | (rows >= segment.row_count)]
@@ -84,7 +85,7 @@ def _take_node(
     if node.kind == ValueKind.NONE and node.role == Role.VALUES:
         into[node.number] = NodeValues(len(rows), None)
         return
-    pages = _Pages(segment, node, rows)
+    pages = RowsOfPages(segment, node, rows)
     validity, nulls = pages.validity()
     if node.role == Role.VALUES:
         dictionary = None
@@ -108,7 +109,7 @@ def _take_node(
         at = segment.nodes[at].end
 
 
-class _Pages:
+class RowsOfPages:
     """Rows of one physical column, and the pages that hold them."""
 
     def __init__(self, segment: SegmentPages, node: FieldNode, rows: Integers) -> None:
@@ -116,22 +117,25 @@ class _Pages:
         self._node = node
         self._number = segment.page_of(node.number, rows)
         self._row = rows - segment.first_rows(node.number)[self._number]
-        self._records = segment.records(node.number)[self._number]
+        self._records = segment.records(node.number)
+        self._words_of = segment.page_words(node.number)
         segment.touch(node.number, self._number)
 
     def validity(self) -> tuple[Bytes | None, int]:
         """Return the validity of the rows as a bitmap, or None; and how many are null."""
-        records = self._records
-        if not records["null_count"].any():
+        records, number = self._records, self._number
+        some = records["null_count"][number] > 0
+        if not some.any():
             return None, 0
-        present = records["null_count"] == 0
-        held = (records["flags"] & PageFlag.VALIDITY) != 0
-        direct = np.flatnonzero(held & (records["codec"] == Codec.NONE))
-        places = records["offset"][direct].astype(np.int64) + (self._row[direct] >> 3)
+        present = ~some
+        held = (records["flags"][number] & PageFlag.VALIDITY) != 0
+        in_place = records["codec"][number] == Codec.NONE
+        direct = np.flatnonzero(held & in_place)
+        places = records["offset"][number[direct]].astype(np.int64) + (self._row[direct] >> 3)
         bits = self._segment.data[places] >> (self._row[direct] & 7).astype(np.uint8)
         present[direct] = (bits & 1).astype(np.bool_)
-        for number, at in _groups(self._number, held & (records["codec"] != Codec.NONE)):
-            bitmap = self._segment.page_for_rows(self._node.number, number).validity()
+        for page, at in _groups(number, held & ~in_place):
+            bitmap = self._segment.page_for_rows(self._node.number, page).validity()
             assert bitmap is not None  # the flag says so
             bits = bitmap[self._row[at] >> 3] >> (self._row[at] & 7).astype(np.uint8)
             present[at] = (bits & 1).astype(np.bool_)
@@ -173,35 +177,65 @@ class _Pages:
         return PhysicalValues(ValueKind.OFFSETS, 4, len(lengths), held), wanted
 
     def _found(self, rows: Integers) -> list[tuple[Integers, PhysicalValues]]:
-        """Return values with the places they belong to: one gather per encoding, where it can."""
-        records, node = self._records, self._node
+        """Return values with the places they belong to: in one pass where arithmetic finds them."""
+        node, number, held = self._node, self._number, self._words_of
+        words, texts = held.words[number], held.texts[number]
         found: list[tuple[Integers, PhysicalValues]] = []
-        codes = records["encoding"]
-        same = len(codes) > 0 and bool((codes == codes[0]).all())
-        for code in [int(codes[0])] if same else different(codes).tolist():
-            at = np.arange(len(rows)) if same else np.flatnonzero(codes == code)
-            kind, width = stored_kind(node.kind, node.width, code)
-            gathered = None
-            if not records["codec"][at].any():
-                gathered = encoding_by_code(code).gather(
-                    PagedRows(
-                        self._segment.data,
-                        records if same else records[at],
-                        rows if same else rows[at],
-                        kind,
-                        width,
-                        self._segment.dictionary(node.number),
-                    )
-                )
-            if gathered is not None:
-                found.append((at, gathered))
-                continue
-            for number, inside in _groups(self._number[at], None):
-                page = self._segment.page_for_rows(node.number, number)
-                places = at[inside]
-                taken = encoding_by_code(page.encoding).take(page, rows[places])
-                found.append((places, taken))
+        if words.any():
+            found += self._values(np.flatnonzero(words), rows)
+        if texts.any() and self._are_few(texts):
+            found.append(self._texts(np.flatnonzero(texts), rows))
+            words |= texts
+        for page_number, places in _groups(number, ~words):
+            page = self._segment.page_for_rows(node.number, page_number)
+            found.append((places, encoding_by_code(page.encoding).take(page, rows[places])))
         return found
+
+    def _words(self, number: Integers, rows: Integers) -> npt.NDArray[np.int64]:
+        """Return the integers, or bits, of rows of pages."""
+        placed = number << _PAGE_SHIFT | rows
+        words, _ = load_rows(self._segment.data, self._words_of.facts, _PAGE_SHIFT, placed)
+        return words.view(np.int64).reshape(-1)
+
+    def _values(self, at: Integers, rows: Integers) -> list[tuple[Integers, PhysicalValues]]:
+        node, held, number = self._node, self._words_of, self._number[at]
+        words = self._words(number, rows[at])
+        found: list[tuple[Integers, PhysicalValues]] = []
+        coded = held.coded[number]
+        if coded.any():
+            dictionary = self._segment.dictionary(node.number)
+            assert dictionary is not None  # without one no page is coded
+            found.append((at[coded], take_values(dictionary, words[coded])))
+            at, words, number = at[~coded], words[~coded], number[~coded]
+        if len(at):
+            kind, width = stored_kind(node.kind, node.width, EncodingCode.LINEAR)
+            values = words_as_values(words.view(np.uint64), kind, width)
+            scaled = held.scaled[number]
+            if scaled.any():
+                # Divided, never multiplied: only so are decimals what they were.
+                powers = POWERS[held.facts[PageFact.EXPONENT, 0, number[scaled]]]
+                values.data[scaled] = words[scaled] / powers
+            found.append((at, values))
+        return found
+
+    def _are_few(self, texts: npt.NDArray[np.bool_]) -> bool:
+        """Return whether texts are copied sooner than they are decoded page by page."""
+        same = texts & self._words_of.same[self._number]
+        if np.count_nonzero(texts) - np.count_nonzero(same) > _FEW_TEXTS:
+            return False
+        return int(self._records["count"][self._number[same]].sum()) <= _MOST_SAME_BYTES
+
+    def _texts(self, at: Integers, rows: Integers) -> tuple[Integers, PhysicalValues]:
+        """Return texts of pages that hold one, or one behind the other."""
+        number, records = self._number[at], self._records
+        both = np.concatenate((rows[at], rows[at] + 1))
+        starts, stops = self._words(np.concatenate((number, number)), both).reshape(2, -1)
+        offsets, slots = records["offset"][number].astype(np.int64), records["starts"][number]
+        same = self._words_of.same[number]
+        lengths = np.where(same, records["count"][number], stops - starts)
+        places = offsets + np.where(same, slots[:, 0], slots[:, 1] + starts)
+        found, data = gather_spans(self._segment.data, places, lengths)
+        return at, PhysicalValues(self._node.kind, self._node.width, len(at), data, found)
 
     def _merged(
         self, found: Sequence[tuple[Integers, PhysicalValues]], kind: ValueKind, width: int

@@ -27,10 +27,7 @@ def page_frame(
 ) -> Frame:
     """Return the frame of a file, after checking that it is no larger than the file.
 
-    Raises
-    ------
-    CorruptSegmentError
-        When the rows need other page tables than there are.
+    Raises CorruptSegmentError when the rows need other page tables than there are.
     """
     shifts, dictionaries = directory["page_shift"], directory["has_dictionary"]
     try:
@@ -51,10 +48,7 @@ def check_directory(
 ) -> None:
     """Check the column directory against the schema, the footer and itself.
 
-    Raises
-    ------
-    CorruptSegmentError
-        Names the object and the column.
+    Raises CorruptSegmentError, which names the object and the column.
     """
     if directory_fits(directory, expected, frame_, metadata_start, prefixes_length):
         return

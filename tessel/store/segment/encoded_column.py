@@ -37,19 +37,12 @@ class SegmentColumn:
 
     Immutable; safe to use from several threads.
 
+    Raises InvalidInputError for rows that the segment does not have.
+
     Parameters
     ----------
-    segment
-        The segment.
     node
         A top-level column, or a child of a struct.
-    start, stop
-        Rows ``[start, stop)`` of the segment.
-
-    Raises
-    ------
-    InvalidInputError
-        For rows that the segment does not have.
     """
 
     def __init__(self, segment: SegmentPages, node: FieldNode, start: int, stop: int) -> None:
@@ -94,10 +87,7 @@ class SegmentColumn:
     def codes(self) -> pa.Array:
         """Return each row's place in the dictionary, as int32; null where the value is null.
 
-        Raises
-        ------
-        InvalidInputError
-            Where :meth:`dictionary` is None.
+        Raises InvalidInputError where :meth:`dictionary` is None.
         """
         if self.dictionary() is None:
             raise InvalidInputError(

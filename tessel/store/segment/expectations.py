@@ -51,8 +51,6 @@ class Expectations:
 
     Attributes
     ----------
-    schema, nodes
-        The tree of fields.
     tops
         By column id, the top-level node.
     column_id, parent, role, kind, width
@@ -95,10 +93,7 @@ class Expectations:
 def expectations(message: bytes) -> Expectations:
     """Return what a schema message implies.
 
-    Raises
-    ------
-    SchemaDamageError
-        When it is no schema, or one that segments do not have.
+    Raises SchemaDamageError when it is no schema, or one that segments do not have.
     """
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))

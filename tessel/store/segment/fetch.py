@@ -43,8 +43,6 @@ class Wanted:
 
     Attributes
     ----------
-    key, segment
-        The segment.
     nodes
         Columns; all nodes below are fetched with them.
     rows
@@ -67,12 +65,9 @@ def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
     ``gap_bytes`` a request. So at most twice ``gap_bytes`` a request are read in vain: the gaps of
     a part, and what was read ahead.
 
-    Raises
-    ------
-    StoreError
-        For the first page, by its rows, that could not be read; names object, column and page. It
-        is a ``CorruptSegmentError`` where the page lies outside of its object. What could not be
-        read ahead is left for later.
+    Raises StoreError for the first page, by its rows, that could not be read; names object, column
+    and page. It is a ``CorruptSegmentError`` where the page lies outside of its object. What could
+    not be read ahead is left for later.
     """
     entries = _missing(wanted, [each.nodes for each in wanted])
     if not len(entries):

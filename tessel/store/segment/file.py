@@ -73,10 +73,6 @@ class SegmentFile:
 
     Attributes
     ----------
-    object, offset, length
-        Where the segment lies.
-    row_count
-        Its rows.
     schema
         Its columns, named by column id in decimal.
     nodes
@@ -133,29 +129,18 @@ class SegmentFile:
     ) -> SegmentFile:
         """Read and check the metadata of a segment.
 
+        Raises CorruptSegmentError when the bytes are no segment, are damaged, or contradict
+        themselves; names the object and, where one is to blame, column id and page;
+        FormatVersionError for a version that this release does not read; ColumnNotFoundError for an
+        id that the segment does not have.
+
         Parameters
         ----------
-        read
-            Returns bytes of the object.
-        object
-            Its name, for errors.
-        offset, length
-            The segment inside the object.
         metadata_start
             Where its metadata begin, counted from its first byte, if that is known.
         columns
             Ids of the columns whose page tables are wanted now; all of them by default. Those of
             other columns are read when they are asked for.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When the bytes are no segment, are damaged, or contradict themselves; names the object
-            and, where one is to blame, column id and page.
-        FormatVersionError
-            For a version that this release does not read.
-        ColumnNotFoundError
-            For an id that the segment does not have.
         """
         source = _Source(read, object, offset, length)
         wanted = TAIL_BYTES if metadata_start is None else length - metadata_start
@@ -211,10 +196,7 @@ class SegmentFile:
     def top(self, column_id: int) -> FieldNode:
         """Return the top-level node of a column.
 
-        Raises
-        ------
-        ColumnNotFoundError
-            Lists the ids there are.
+        Raises ColumnNotFoundError, which lists the ids there are.
         """
         node = self._expected.tops.get(column_id)
         if node is None:

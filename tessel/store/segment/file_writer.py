@@ -53,6 +53,8 @@ Describe = Callable[[pa.ChunkedArray, EncodedColumn], Any]
 class WriteOptions:
     """How a segment is written; answers never depend on it.
 
+    Raises InvalidInputError for a page shift that is not from 0 to 16.
+
     Attributes
     ----------
     profile
@@ -62,11 +64,6 @@ class WriteOptions:
         that column.
     page_shifts
         By column name, k where pages hold 2**k rows; chosen by the width of rows otherwise.
-
-    Raises
-    ------
-    InvalidInputError
-        For a page shift that is not from 0 to 16.
     """
 
     profile: Profile = FAST
@@ -91,12 +88,8 @@ class EncodedSegment:
     ----------
     pieces
         To be written one after the other; views of the table's own memory where possible.
-    length
-        Bytes in all.
     metadata_start
         Where the metadata begin: readers that are told need one read to open the file.
-    columns
-        What was written, for statistics and reports.
     described
         What ``describe`` said of each top-level column, in their order.
     """
@@ -122,10 +115,7 @@ class EncodedSegment:
 def profile_by_name(name: str) -> Profile:
     """Return the profile of that name.
 
-    Raises
-    ------
-    NameNotFoundError
-        Lists the names that exist.
+    Raises NameNotFoundError, which lists the names that exist.
     """
     if name not in PROFILES:
         raise NameNotFoundError.for_name("profile", name, sorted(PROFILES))
@@ -135,19 +125,15 @@ def profile_by_name(name: str) -> Profile:
 def check_encodings(schema: pa.Schema, encodings: Mapping[str, str]) -> None:
     """Refuse encodings that cannot hold the columns they are meant for.
 
+    Raises NameNotFoundError for a name that is no encoding; InvalidInputError for an encoding of
+    other types; lists those that would do.
+
     Parameters
     ----------
     schema
         Of stored types.
     encodings
         By column name; of a nested column they are meant for its leaves.
-
-    Raises
-    ------
-    NameNotFoundError
-        For a name that is no encoding.
-    InvalidInputError
-        For an encoding of other types; lists those that would do.
     """
     names = schema.names
     for node in field_nodes(schema):
@@ -174,6 +160,10 @@ def begin_segment(
     Whoever has several segments to write begins the next before it waits for one, so that threads
     that are done with the columns of one go on with those of the next.
 
+    Raises UnsupportedTypeError for a type that segments do not hold; InvalidInputError for an
+    encoding that cannot hold a column, or, once it is waited for, a column with more than 2 GiB of
+    text.
+
     Parameters
     ----------
     table
@@ -186,14 +176,6 @@ def begin_segment(
     describe
         Called with the values of each column and what became of them, on the thread that encoded
         it; what it returns is noted in the segment.
-
-    Raises
-    ------
-    UnsupportedTypeError
-        For a type that segments do not hold.
-    InvalidInputError
-        For an encoding that cannot hold a column, or, once it is waited for, a column with more
-        than 2 GiB of text.
     """
     options = WriteOptions() if options is None else options
     schema = pa.schema([pa.field(name, table.field(name).type) for name in table.column_names])

@@ -37,12 +37,8 @@ class RecordFacts:
     ----------
     owner, number
         Column of a record, and its place in the table of that column.
-    of_dictionary
-        Whether it is a dictionary's.
     fresh
         Whether its rows are counted from 0: a first page, or a dictionary.
-    kind, width
-        Of its column.
     held_kind
         What its encoding is asked about, offsets being integers: width and kind as one number,
         ``width << 16 | kind << 8``.
@@ -52,8 +48,6 @@ class RecordFacts:
         The rows it must have; -1 where that depends on lists or on the dictionary.
     legal_start
         Where the legality of encoding number 0 stands in ``Expectations.legal``, flattened.
-    has_dictionary, is_float, is_list, is_decimal, is_none
-        Of its column.
     """
 
     owner: Integers
@@ -96,10 +90,6 @@ class Frame:
         counted from the first one.
     words_mask
         Which bits of these words are given.
-    records
-        About each page record.
-    any_list, any_decimal
-        Whether there are offsets of lists, or decimals.
     """
 
     first: Integers
@@ -118,6 +108,8 @@ def frame(
 ) -> Frame:
     """Return the frame of all files of a schema that are cut alike.
 
+    Raises FrameError when rows and shifts need another number of records.
+
     Parameters
     ----------
     message
@@ -128,11 +120,6 @@ def frame(
         A byte a column: its page shift, and 1 where it has a dictionary.
     page_records
         How many there are: nothing larger is allocated.
-
-    Raises
-    ------
-    FrameError
-        When rows and shifts need another number of records.
     """
     expected = expectations(message)
     shift = np.frombuffer(shifts, np.uint8).astype(np.int64)

@@ -59,6 +59,8 @@ def gather_columns(
 ) -> list[pa.Array | None]:
     """Return single rows of columns, or None for a column that is not plain in all segments.
 
+    Raises CorruptSegmentError when a page that holds one of the rows is damaged.
+
     Parameters
     ----------
     parts
@@ -73,11 +75,6 @@ def gather_columns(
     -------
     list
         One entry a column, of the type that it is stored in.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When a page that holds one of the rows is damaged.
     """
     found: list[pa.Array | None] = [None] * len(parts[0].nodes)
     for group in _groups(parts):
@@ -195,27 +192,20 @@ def _finished(
         return words.view(np.int64)
     least = min(table.exponent_bounds[0] for table in tables)
     most = max(table.exponent_bounds[1] for table in tables)
-    dtype = native_dtype(node.kind, node.width)
-    if most == NOT_SCALED:
-        return words.astype(f"<u{node.width}", copy=False).view(dtype)
+    integers, dtype = words.view(np.int64), native_dtype(node.kind, node.width)
     # Divided, never multiplied: only so are decimals what they were.
-    if least == most:
-        scaled: npt.NDArray[Any] = (words.view(np.int64) / POWERS[least]).astype(dtype, copy=False)
-        return scaled
-    exponents = np.empty(len(words), np.int64)
-    for part, begin, end in _spans(parts, low, low + len(words)):
-        pages = rows[low + begin : low + end] >> tables[part].shift
-        exponents[begin:end] = tables[part].exponents[pages]
-    divided: npt.NDArray[Any] = words.view(np.int64) / POWERS[np.maximum(exponents, 0)]
-    divided = divided.astype(dtype, copy=False)
-    if least != NOT_SCALED:
+    if least == most != NOT_SCALED:
+        divided: npt.NDArray[Any] = (integers / POWERS[least]).astype(dtype, copy=False)
         return divided
-    plain = words.astype(f"<u{node.width}", copy=False).view(dtype)
-    # Chosen as bits, since copies of floats may lose those of a not-a-number.
-    unsigned = f"<u{node.width}"
-    chosen = np.where(exponents >= 0, divided.view(unsigned), plain.view(unsigned))
-    mixed: npt.NDArray[Any] = chosen.view(dtype)
-    return mixed
+    values: npt.NDArray[Any] = words.astype(f"<u{node.width}", copy=False).view(dtype)
+    if most != NOT_SCALED:
+        exponents = np.empty(len(words), np.int64)
+        for part, begin, end in _spans(parts, low, low + len(words)):
+            pages = rows[low + begin : low + end] >> tables[part].shift
+            exponents[begin:end] = tables[part].exponents[pages]
+        scaled = exponents != NOT_SCALED
+        values[scaled] = integers[scaled] / POWERS[exponents[scaled]]
+    return values
 
 
 def _looked_up(

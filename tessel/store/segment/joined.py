@@ -24,7 +24,6 @@ import pyarrow as pa
 from tessel.arrays import different
 from tessel.ecs.piece import SegmentKey
 from tessel.lazy import dataclass
-from tessel.store.encodings.arithmetic import slot_places
 from tessel.store.encodings.codes import (
     PAGE_RECORD,
     Codec,
@@ -70,10 +69,6 @@ class _Metadata:
     ----------
     footers
         One a file.
-    expected
-        What their schema says.
-    facts, records
-        About each page record, and the records.
     """
 
     footers: npt.NDArray[np.void]
@@ -87,8 +82,6 @@ class _JoinedFile(SegmentFile):
 
     Parameters
     ----------
-    metadata
-        Theirs.
     starts
         Where the pages of each file begin among those of all.
     """
@@ -160,10 +153,7 @@ class JoinedPages(SegmentPages):
     def rows(self, spans: Integers) -> Integers:
         """Return which rows of all are rows ``[start, stop)`` of each segment, int64.
 
-        Raises
-        ------
-        CorruptSegmentError
-            When a segment has not so many rows.
+        Raises CorruptSegmentError when a segment has not so many rows.
         """
         starts, stops = spans[:, 0] + self._file_rows[:-1], spans[:, 1] + self._file_rows[:-1]
         holds = (spans[:, 0] >= 0) & (starts <= stops) & (stops <= self._file_rows[1:])
@@ -220,7 +210,8 @@ class JoinedPages(SegmentPages):
     def _is_text(self, records: npt.NDArray[np.void]) -> bool:
         """Return whether the values of constant pages are UTF-8."""
         lengths = records["count"].astype(np.int64)
-        offsets, data = gather_spans(self.data, slot_places(records, 1), lengths)
+        places = records["offset"].astype(np.int64) + records["starts"][:, 0]
+        offsets, data = gather_spans(self.data, places, lengths)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         try:
             pa.Array.from_buffers(pa.string(), len(records), buffers).validate(full=True)
@@ -231,10 +222,7 @@ class JoinedPages(SegmentPages):
     def dictionary_array(self, node: int, rows: int) -> pa.Array:
         """Refuse: a column of dictionary type has another dictionary in each segment.
 
-        Raises
-        ------
-        CorruptSegmentError
-            Always, as for all segments that are not alike.
+        Raises CorruptSegmentError always, as for all segments that are not alike.
         """
         raise _unlike(self.file.object)
 
@@ -254,19 +242,16 @@ class JoinedPages(SegmentPages):
 def join_segments(keys: Sequence[SegmentKey], held: Sequence[pa.Buffer]) -> JoinedPages:
     """Open segments of one schema together.
 
+    Raises CorruptSegmentError when they are not alike, or something is wrong with one of them; it
+    does not say with which; ValueError when their schema is none, or their rows need other page
+    tables than there are.
+
     Parameters
     ----------
     keys
         At least one.
     held
         All bytes of each.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When they are not alike, or something is wrong with one of them; it does not say with which.
-    ValueError
-        When their schema is none, or their rows need other page tables than there are.
     """
     # Copies, which small slices of bytes are made of faster than views.
     parts = [each.to_pybytes() for each in held]

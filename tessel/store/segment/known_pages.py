@@ -37,8 +37,6 @@ def sound_pages(objects: ObjectStore, key: SegmentKey, pages: int) -> SoundPages
 
     Parameters
     ----------
-    objects, key
-        The identity of the segment.
     pages
         Records in all its page tables.
     """

@@ -55,10 +55,6 @@ class SegmentOpener:
 
     Parameters
     ----------
-    objects
-        The store.
-    source
-        What reads it; by default what suits the store.
     always_verify
         Verify pages each time they are touched, not only the first time in this process.
 
@@ -89,21 +85,16 @@ class SegmentOpener:
     def open(self, key: SegmentKey, columns: Sequence[int] | None = None) -> SegmentPages:
         """Return a segment, opened now or before.
 
+        Raises CorruptSegmentError when the segment is missing, or its metadata are damaged or of
+        another segment; FormatVersionError when another version of the format wrote it;
+        ColumnNotFoundError for an id that the segment does not have.
+
         Parameters
         ----------
         key
             Where it lies, and the checksum of its footer.
         columns
             Ids of the columns whose page tables are wanted now; all by default.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When the segment is missing, or its metadata are damaged or of another segment.
-        FormatVersionError
-            When another version of the format wrote it.
-        ColumnNotFoundError
-            For an id that the segment does not have.
         """
         found = self._cache.get(key)
         if found is None:
@@ -120,10 +111,8 @@ class SegmentOpener:
     def join(self, keys: Sequence[SegmentKey]) -> JoinedPages:
         """Return small segments of one schema, read whole and opened in one pass; none is kept.
 
-        Raises
-        ------
-        TesselError, ValueError
-            When they are not alike, or something is wrong with one: open them one by one.
+        Raises TesselError or ValueError when they are not alike, or something is wrong with one:
+        open them one by one.
         """
         from tessel.store.segment.joined import join_segments
 

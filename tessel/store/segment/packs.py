@@ -38,13 +38,6 @@ class PackWriter:
     """Gathers small segments and writes them as packs; used by one thread at a time.
 
     Nothing is written before :meth:`flush`, unless a pack is full.
-
-    Parameters
-    ----------
-    objects
-        Where to.
-    pack_bytes
-        The largest pack.
     """
 
     def __init__(self, objects: ObjectStore, *, pack_bytes: int = PACK_BYTES) -> None:
@@ -93,15 +86,12 @@ class PackWriter:
 def pack_directory(name: str, data: pa.Buffer) -> list[SegmentKey] | None:
     """Return the segments of an object, or None where it is no pack.
 
+    Raises CorruptSegmentError when it ends like a pack, and its directory is damaged.
+
     Parameters
     ----------
     name, data
         The object and all its bytes, or at least its end.
-
-    Raises
-    ------
-    CorruptSegmentError
-        When it ends like a pack, and its directory is damaged.
     """
     held = np.frombuffer(data, np.uint8)
     if len(held) < _TAIL.itemsize:

@@ -39,8 +39,6 @@ class ColumnZones:
     edges
         Where its pages begin and the last ends, in rows of the piece: int64, ascending, one more
         than the pages. The first may be negative and the last past the piece.
-    zones
-        Their zone maps.
     """
 
     type: pa.DataType
@@ -55,14 +53,8 @@ class PageFacts:
 
     Parameters
     ----------
-    type_
-        The type of the column.
     zones
         The zone maps of the pages, one a range; they have bounds that expressions know.
-    whole
-        Which ranges are whole pages.
-    rows
-        Rows of each range.
     """
 
     def __init__(self, type_: pa.DataType, zones: ZoneMaps, whole: Flags, rows: Integers) -> None:
@@ -115,10 +107,6 @@ class PageStatistics:
 
     Parameters
     ----------
-    rows
-        Rows of the piece.
-    columns
-        Page edges and zone maps, by name. Of a column that is not among them nothing is known.
     types
         The type of every column that may be asked for.
 
@@ -126,8 +114,6 @@ class PageStatistics:
     ----------
     edges
         The edges of the row ranges: int64, ascending, from 0 to ``rows``.
-    row_counts
-        Rows of each range.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,10 @@ import numpy.typing as npt
 from tessel.cached import cached
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
+from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.encodings.inner import IS_ADDRESSABLE, inner_of
-from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.encodings.values import INTEGER_ENCODINGS, Bytes, Integers, Page
+from tessel.store.encodings.inner import IS_ADDRESSABLE
+from tessel.store.encodings.values import INTEGER_ENCODINGS, Integers
 from tessel.store.segment.file import SegmentFile
 
 NOT_SCALED: Final = -1
@@ -37,6 +36,9 @@ NUMBERS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOA
 _WORD_BYTES: Final = 8
 _KINDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.DECIMAL}
 """Those too where all values are so narrow."""
+
+_WORDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.OFFSETS}
+"""Kinds of which any value is in one word."""
 
 _ARITHMETIC: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
 """Encodings in which any value is found by arithmetic."""
@@ -86,8 +88,6 @@ class PageTable:
 
     Attributes
     ----------
-    node
-        The column.
     facts
         Shape (:attr:`PageFact.COUNT`, pages), read-only; of pages that are not in place, what they
         are once unpacked.
@@ -143,8 +143,6 @@ class PageStack:
 
     Attributes
     ----------
-    tables
-        One a column.
     facts, gaps
         Theirs, shape (lines, columns, pages), read-only; no gaps where none has any.
     first_flags
@@ -166,6 +164,48 @@ class PageStack:
             gaps = np.stack([table.gaps for table in tables], axis=1)
             gaps.flags.writeable = False
         return cls(tuple(tables), facts, gaps, np.array(first_flags, np.int64)[:, None])
+
+
+class PageWords(NamedTuple):
+    """Where arithmetic finds a value in pages of any column.
+
+    Attributes
+    ----------
+    facts
+        Shape (:attr:`PageFact.COUNT`, 1, pages), read-only.
+    words
+        In which pages it finds integers, codes, or the bits of values.
+    coded, scaled
+        In which of these they are codes, and integers divided by a power of ten.
+    texts, same
+        In which it finds texts, and in which of these one text.
+    """
+
+    facts: Integers
+    words: npt.NDArray[np.bool_]
+    coded: npt.NDArray[np.bool_]
+    scaled: npt.NDArray[np.bool_]
+    texts: npt.NDArray[np.bool_]
+    same: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, records: npt.NDArray[np.void], node: FieldNode, *, has_dictionary: bool
+    ) -> PageWords:
+        """Return where the values are that pages of these records hold."""
+        encodings = records["encoding"]
+        in_place = records["codec"] == Codec.NONE
+        inside = in_place & IS_ADDRESSABLE[records["inner"]] & (records["exceptions"] == 0)
+        coded = inside & (encodings == EncodingCode.DICTIONARY) & has_dictionary
+        scaled = inside & (encodings == EncodingCode.SCALED)
+        plain = _PLAIN[encodings] if node.kind in _WORDS else encodings == EncodingCode.LINEAR
+        facts = _facts(records, node)[:, None]
+        facts.flags.writeable = False
+        words = (in_place & plain) | coded | scaled
+        has_texts = in_place & (node.kind in (ValueKind.TEXT, ValueKind.BINARY))
+        same = has_texts & (encodings == EncodingCode.CONSTANT)
+        texts = same | (has_texts & (encodings == EncodingCode.VARIABLE))
+        return cls(facts, words, coded, scaled, texts, same)
 
 
 def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
@@ -242,8 +282,10 @@ def _facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
     # Of constants, only the base means anything.
     alone = flat | (records["encoding"] == EncodingCode.CONSTANT)
     facts[PageFact.START] = records["offset"].view(np.int64) + records["starts"][:, 0]
-    facts[PageFact.WIDTH] = np.where(alone, 0, records["bit_width"])
-    facts[PageFact.WIDTH][flat] = 1 if node.kind == ValueKind.BOOLEAN else node.width * 8
+    # Where a page has no integers, its record may say any width.
+    facts[PageFact.WIDTH] = np.where(alone, 0, np.minimum(records["bit_width"], 64))
+    width = 1 if node.kind == ValueKind.BOOLEAN else min(node.width, _WORD_BYTES) * 8
+    facts[PageFact.WIDTH][flat] = width
     facts[PageFact.MASK] = _MASKS[facts[PageFact.WIDTH]]
     facts[PageFact.BASE] = np.where(flat, 0, records["base"].view(np.int64))
     facts[PageFact.STEP] = np.where(alone, 0, records["step"].view(np.int64))
@@ -307,70 +349,3 @@ def _gaps(records: npt.NDArray[np.void], is_coded: bool, is_plain: bool) -> Inte
     gaps[Gap.PLACE_WIDTH] = records["inner_width"]
     gaps[Gap.VALUES] = starts + records["starts"][:, _VALUES_SLOT]
     return gaps
-
-
-# --- unpacking ------------------------------------------------------------------------------------
-
-
-def placed_pages(
-    tables: Sequence[PageTable], pages: Sequence[Sequence[Page]], numbers: Integers
-) -> tuple[Bytes, Integers, Integers]:
-    """Lay pages of columns one behind the other, so that all of them are read in place.
-
-    Parameters
-    ----------
-    tables
-        Columns that are cut alike.
-    pages
-        Of each column, those of some numbers; verified.
-    numbers
-        Ascending.
-
-    Returns
-    -------
-    data, facts, gaps : numpy.ndarray
-        The bytes, and both tables of all columns for these bytes; nothing is said of other pages.
-    """
-    place = 0
-    places: list[list[tuple[int, int]]] = []
-    for table, held in zip(tables, pages, strict=True):
-        own: list[tuple[int, int]] = []
-        for number, page in zip(numbers.tolist(), held, strict=True):
-            words = aligned(place + len(page.payload))
-            own.append((place, words))
-            decoded = table.forms[number] == PageForm.DECODED
-            place = aligned(words + page.length * _WORD_BYTES) if decoded else words
-        places.append(own)
-    data = np.empty(place + _WORD_BYTES, np.uint8)
-    data[place:] = 0
-    facts = np.stack([table.facts for table in tables], axis=1)
-    gaps = np.stack([table.gaps for table in tables], axis=1)
-    for column, table in enumerate(tables):
-        for number, page, (at, words) in zip(
-            numbers.tolist(), pages[column], places[column], strict=True
-        ):
-            data[at : at + len(page.payload)] = page.payload
-            moved = at - int(table.starts[number])
-            facts[PageFact.START, column, number] += moved
-            gaps[[Gap.PLACES, Gap.VALUES], column, number] += moved
-            if gaps[Gap.VALIDITY, column, number] >= 0:
-                gaps[Gap.VALIDITY, column, number] += moved
-            if table.forms[number] == PageForm.DECODED:
-                held_words = data[words : words + page.length * _WORD_BYTES].view(np.int64)
-                _decode(page, held_words)
-                kept = facts[PageFact.EXPONENT, column, number]
-                facts[:, column, number] = words, 64, -1, 0, 0, kept
-    for array in (data, facts, gaps):
-        array.flags.writeable = False
-    return data, facts, gaps
-
-
-def _decode(page: Page, out: npt.NDArray[np.int64]) -> None:
-    """Write the integers of a page, or the bits of its floats."""
-    if _HAS_INNER[page.encoding]:
-        inner_of(page).integers_into(page, 0, page.length, out)
-        return
-    values: npt.NDArray[Any] = encoding_by_code(page.encoding).decode(page, 0, page.length).data
-    if values.dtype == np.float32:
-        values = values.view(np.uint32)
-    out[...] = values.view(np.int64) if values.dtype.itemsize == _WORD_BYTES else values

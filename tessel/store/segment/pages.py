@@ -33,7 +33,7 @@ from tessel.store.encodings.values import (
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.known_pages import UNPACKED, SoundPages, is_running, summed
-from tessel.store.segment.page_tables import PageStack, PageTable, page_table
+from tessel.store.segment.page_tables import PageStack, PageTable, PageWords, page_table
 from tessel.store.segment.validation import damaged
 
 if TYPE_CHECKING:
@@ -70,21 +70,13 @@ class SegmentPages:
         the page is touched.
     sound
         Which pages were found sound already; updated here.
-    always_verify
-        Verify a page each time it is touched.
     views
         Whether all bytes are there; else pages are fetched before they are touched.
 
     Attributes
     ----------
-    file, data
-        As given.
-    row_count
-        Top-level rows.
     nodes
         The physical columns, by number.
-    tops
-        The top-level ones.
     fetched
         Which pages are there, with flags as of ``sound``; empty where all are.
     memos
@@ -121,6 +113,7 @@ class SegmentPages:
         self._zone_maps: dict[int, ZoneMaps] = {}
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._page_tables: dict[int, PageTable | None] = {}
+        self._page_words: dict[int, PageWords] = {}
         self._stacks: dict[tuple[int, ...], PageStack] = {}
         self.memos: LruCache[Hashable, Any] = LruCache(_MOST_MEMOS)
         self.stored: dict[int, StoredColumn | None] = {}
@@ -139,22 +132,17 @@ class SegmentPages:
 
     def first_rows(self, node: int) -> Integers:
         """Return the first row of each page and the number of rows: int64 of pages + 1."""
-        found = self._first_rows.get(node)
-        if found is None:
-            records = self.records(node)
-            found = np.empty(len(records) + 1, np.int64)
-            found[:-1] = records["first_row"]
-            found[-1] = int(self.file.directory["value_count"][node])
-            self._first_rows[node] = found
-        return found
+        if node not in self._first_rows:
+            values = int(self.file.directory["value_count"][node])
+            rows = self.records(node)["first_row"].astype(np.int64)
+            self._first_rows[node] = np.append(rows, values)
+        return self._first_rows[node]
 
     def page(self, node: int, number: int) -> Page:
         """Return a page that may be decoded.
 
-        Raises
-        ------
-        CorruptSegmentError
-            When its checksum or its contents are wrong; names object, column and page.
+        Raises CorruptSegmentError when its checksum or its contents are wrong; names object, column
+        and page.
         """
         known = self._known.get(node)
         if known is None:
@@ -232,20 +220,16 @@ class SegmentPages:
 
     def zone_maps(self, node: int) -> ZoneMaps:
         """Return the bounds and counts of all data pages of a column; they are kept."""
-        found = self._zone_maps.get(node)
-        if found is None:
-            found = self._zone_maps[node] = self.file.zone_maps(node)
-        return found
+        if node not in self._zone_maps:
+            self._zone_maps[node] = self.file.zone_maps(node)
+        return self._zone_maps[node]
 
     # --- many pages at once -----------------------------------------------------------------------
 
     def columns(self, column_ids: tuple[int, ...]) -> tuple[FieldNode, ...]:
         """Return the top-level nodes of columns, with their page tables read.
 
-        Raises
-        ------
-        ColumnNotFoundError
-            For an id that the segment does not have.
+        Raises ColumnNotFoundError for an id that the segment does not have.
         """
         found = self._columns.get(column_ids)
         if found is None:
@@ -263,6 +247,14 @@ class SegmentPages:
             table = None if self._always else page_table(self.file, self.nodes[node])
             self._page_tables[node] = table
         return self._page_tables[node]
+
+    def page_words(self, node: int) -> PageWords:
+        """Return where arithmetic finds values of a column."""
+        if node not in self._page_words:
+            coded = self.dictionary(node) is not None
+            made = PageWords.of(self.records(node), self.nodes[node], has_dictionary=coded)
+            self._page_words[node] = made
+        return self._page_words[node]
 
     def page_stack(self, tables: Sequence[PageTable]) -> PageStack:
         """Return tables of this segment together; their columns are cut alike."""
@@ -300,10 +292,7 @@ class SegmentPages:
     def verify(self) -> None:
         """Read all pages, whether or not that was done before.
 
-        Raises
-        ------
-        CorruptSegmentError
-            For the first page that is damaged.
+        Raises CorruptSegmentError for the first page that is damaged.
         """
         for node in range(len(self.nodes)):
             self.verify_column(node)

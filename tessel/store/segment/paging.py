@@ -29,14 +29,10 @@ class PageInput:
 
     Attributes
     ----------
-    rows
-        Rows of the page.
     values
         What an encoding gets: null slots filled, list offsets counted from 0.
     validity
         One bool a row; None where none is null.
-    null_count
-        Nulls.
     """
 
     rows: int

@@ -32,13 +32,6 @@ class SegmentReader:
 
     Pages are verified when they are first touched in this process, or each time where the option
     ``verify_always`` says so.
-
-    Parameters
-    ----------
-    objects
-        The store.
-    source
-        What reads it; by default what suits the store.
     """
 
     def __init__(self, objects: ObjectStore, source: ReadSource | None = None) -> None:
@@ -54,6 +47,9 @@ class SegmentReader:
     ) -> pa.Table:
         """Return rows of some columns of a segment.
 
+        Raises CorruptSegmentError when the bytes are damaged, missing, or not what the key
+        promises; names the object, and column and page where one is to blame.
+
         Parameters
         ----------
         key
@@ -68,12 +64,6 @@ class SegmentReader:
         pa.Table
             One column per id, named by the id in decimal. Where pages hold Arrow buffers, they are
             chunks of their own; on a local disk these are views of the mapped file.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When the bytes are damaged, missing, or not what the key promises; names the object,
-            and column and page where one is to blame.
         """
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
         if not self._opener.views:
@@ -109,17 +99,13 @@ class SegmentReader:
     def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
         """Return single rows of some columns of a segment.
 
+        Raises InvalidInputError for a row that the segment does not have; CorruptSegmentError as
+        :meth:`read`.
+
         Parameters
         ----------
         rows
             Counted from the first row of the segment, int64; in any order, repeats allowed.
-
-        Raises
-        ------
-        InvalidInputError
-            For a row that the segment does not have.
-        CorruptSegmentError
-            As :meth:`read`.
         """
         from tessel.store.segment.decode_take import check_rows, take_column
         from tessel.store.segment.gather import SegmentRows, gather_columns
@@ -146,6 +132,8 @@ class SegmentReader:
     ) -> list[pa.Array | None]:
         """Return single rows of many segments, of the columns for which one pass finds them all.
 
+        Raises InvalidInputError or CorruptSegmentError as :meth:`take`.
+
         Parameters
         ----------
         keys
@@ -164,11 +152,6 @@ class SegmentReader:
         list
             One entry a column, of the type that it is stored in; None for a column to which
             :meth:`take` must be asked segment by segment.
-
-        Raises
-        ------
-        InvalidInputError, CorruptSegmentError
-            As :meth:`take`.
         """
         from tessel.store.segment.decode_take import check_rows
         from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
@@ -192,6 +175,9 @@ class SegmentReader:
     ) -> pa.Table:
         """Return rows of some columns of many small segments, all of them read in one pass.
 
+        Raises TesselError or ValueError when the segments are not alike, or something is wrong with
+        one. They must be asked for one by one, then, and the error is that of :meth:`read`.
+
         Parameters
         ----------
         keys
@@ -205,12 +191,6 @@ class SegmentReader:
         -------
         pa.Table
             As of :meth:`read`, with the rows of one segment after those of another.
-
-        Raises
-        ------
-        TesselError, ValueError
-            When the segments are not alike, or something is wrong with one. They must be asked for
-            one by one, then, and the error is that of :meth:`read`.
         """
         from tessel.store.segment.decode_take import take_column
 
@@ -227,10 +207,7 @@ class SegmentReader:
     def verify(self, key: SegmentKey) -> None:
         """Check all pages of a segment, whether or not that was done before.
 
-        Raises
-        ------
-        CorruptSegmentError
-            For the first that is damaged.
+        Raises CorruptSegmentError for the first that is damaged.
         """
         segment = self._opener.open(key)
         self._opener.fetch(key, segment, segment.tops, range(segment.row_count))

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from tessel.arrays import arrow_scalar
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.lazy import dataclass
+from tessel.store.segment.zone_maps import Bound, PageBounds
 
 BOUND_BYTES = 64
 """The longest text or binary bound, in bytes of UTF-8."""
@@ -89,96 +90,50 @@ def bounds_type(type_: pa.DataType) -> pa.DataType | None:
     return type_
 
 
-def summarise(column: pa.ChunkedArray, distinct: pa.Array | None = None) -> ColumnStatistics:
-    """Compute the statistics of a column.
-
-    Parameters
-    ----------
-    column
-        Its values.
-    distinct
-        The values that are in it, if they are known, without nulls: fewer to look at.
-    """
-    kind = bounds_type(column.type)
-    nulls = int(column.null_count)
-    if kind is None:
-        return ColumnStatistics(None, None, False, False, nulls, 0)
-    nans = 0
-    if pat.is_floating(kind) and not pat.is_dictionary(column.type):
-        nans = int(pc.sum(pc.is_nan(column), min_count=0).as_py())
-    elif pat.is_floating(kind):
-        nans = int(pc.sum(pc.is_nan(column.cast(kind)), min_count=0).as_py())
-    if nulls + nans == len(column):
-        return ColumnStatistics(None, None, False, False, nulls, nans)
-    low, high = _bounds(column if distinct is None else pa.chunked_array([distinct]), kind)
-    minimum, minimum_exact = _cut_below(low, kind)
-    maximum, maximum_exact = _cut_above(high, kind)
-    return ColumnStatistics(minimum, maximum, minimum_exact, maximum_exact, nulls, nans)
-
-
-def known_statistics(
-    type_: pa.DataType, rows: int, nulls: int, nans: int, low: Any, high: Any
-) -> ColumnStatistics | None:
-    """Return what :func:`summarise` does of numbers whose bounds are known; None where in doubt.
-
-    Parameters
-    ----------
-    low, high
-        As Python numbers, in the unit of the type; None where all values are missing. Of zeros it
-        is not known which sign they have.
-    """
-    kind = bounds_type(type_)
-    if kind is None or pat.is_dictionary(type_) or pat.is_float16(type_):
-        return None
-    if nulls + nans == rows:
-        return ColumnStatistics(None, None, False, False, nulls, nans)
-    if low is None or high is None or (pat.is_floating(kind) and 0.0 in (low, high)):
-        return None
-    sort = "f" if pat.is_floating(kind) else "u" if pat.is_unsigned_integer(kind) else "i"
-    held = np.array([low, high], f"<{sort}{kind.bit_width // 8}")
-    bounds = pa.Array.from_buffers(kind, 2, [None, pa.py_buffer(held)])
-    return ColumnStatistics(bounds[0], bounds[1], True, True, nulls, nans)
+def summarise(column: pa.ChunkedArray, bounds: PageBounds) -> ColumnStatistics:
+    """Return the statistics of a column, whose pages have these bounds together."""
+    kind, nulls = bounds_type(column.type), int(column.null_count)
+    low, high = bounds.minimum, bounds.maximum
+    if kind is None or low is None or high is None:
+        return ColumnStatistics(None, None, False, False, nulls, bounds.nans)
+    if pat.is_floating(kind) and 0.0 in (low, high):
+        # Of zeros, bounds of pages do not say which sign they have.
+        plain = column.cast(kind)
+        found = pc.min_max(plain.filter(pc.invert(pc.is_nan(plain))))
+        return ColumnStatistics(found["min"], found["max"], True, True, nulls, bounds.nans)
+    if not _is_bytes(kind):
+        minimum, maximum = _scalars(kind, low, high)
+        return ColumnStatistics(minimum, maximum, True, True, nulls, bounds.nans)
+    least, greatest = _texts(kind, low, high)
+    is_low, is_high = _length(least) <= BOUND_BYTES, _length(greatest) <= BOUND_BYTES
+    cut = greatest if is_high else _raised(_prefix(greatest, BOUND_BYTES))
+    return ColumnStatistics(
+        arrow_scalar(_prefix(least, BOUND_BYTES), kind),
+        None if cut is None else arrow_scalar(cut, kind),
+        is_low,
+        is_high,
+        nulls,
+        0,
+    )
 
 
-def _bounds(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
-    """Return the exact minimum and maximum; there is at least one value that is not missing."""
-    if pat.is_dictionary(column.type):
-        column = _used_values(column)
-    if pat.is_fixed_size_binary(kind):
-        bounds = pc.min_max(column.cast(pa.binary()))
-        return arrow_scalar(bounds["min"].as_py(), kind), arrow_scalar(bounds["max"].as_py(), kind)
+def _scalars(kind: pa.DataType, *values: Bound) -> pa.Array:
+    """Return bounds, as pages have them, as values of a type of fixed width."""
+    if pat.is_boolean(kind):
+        return arrow_array(values, kind)
+    width = kind.bit_width // 8
     if pat.is_floating(kind):
-        # The kernel skips NaN only where something else is in the same chunk.
-        column = column.filter(pc.invert(pc.is_nan(column)))
-    if pat.is_duration(kind):
-        bounds = pc.min_max(column.cast(pa.int64()))
-        return bounds["min"].cast(kind), bounds["max"].cast(kind)
-    bounds = pc.min_max(column)
-    return bounds["min"], bounds["max"]
+        held = np.array(values, f"<f{width}").tobytes()
+    else:
+        held = b"".join(
+            v if isinstance(v, bytes) else int(v).to_bytes(width, "little", signed=v < 0)
+            for v in values
+        )
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(held)])
 
 
-def _used_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the dictionary values that some row refers to."""
-    values = []
-    for chunk in column.chunks:
-        used = chunk.indices.drop_null().unique()
-        values.append(chunk.dictionary.take(used))
-    return pa.chunked_array(values, type=column.type.value_type)
-
-
-def _cut_below(bound: pa.Scalar, kind: pa.DataType) -> tuple[pa.Scalar | None, bool]:
-    value: Any = bound.as_py() if _is_bytes(kind) else None
-    if value is None or _length(value) <= BOUND_BYTES:
-        return bound, True
-    return arrow_scalar(_prefix(value, BOUND_BYTES), kind), False
-
-
-def _cut_above(bound: pa.Scalar, kind: pa.DataType) -> tuple[pa.Scalar | None, bool]:
-    value: Any = bound.as_py() if _is_bytes(kind) else None
-    if value is None or _length(value) <= BOUND_BYTES:
-        return bound, True
-    raised = _raised(_prefix(value, BOUND_BYTES))
-    return (None if raised is None else arrow_scalar(raised, kind)), False
+def _texts(kind: pa.DataType, *values: Any) -> list[Any]:
+    return [value.decode() for value in values] if pat.is_string(kind) else [*values]
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -23,15 +23,17 @@ from tessel.expression.block_entries import Entries
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import proven_bounds
-from tessel.store.encodings.codes import ValueKind
+from tessel.store.encodings.codes import EncodingCode, ValueKind, aligned
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.inner import inner_of
+from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.values import Bytes, Integers, Page
 from tessel.store.lru_cache import LruCache
 from tessel.store.segment.page_tables import (
     NOT_SCALED,
     PageFact,
     PageForm,
     PageTable,
-    placed_pages,
 )
 from tessel.store.segment.pages import SegmentPages
 
@@ -109,8 +111,6 @@ class StoredColumns:
     ----------
     columns
         In the order in which they were asked for.
-    blocks
-        Their rows.
     memos
         What was found out of the segment before, or is now.
     """
@@ -209,10 +209,7 @@ def stored_columns(
 
     The pages are verified, where they were not before; their bytes are there.
 
-    Raises
-    ------
-    CorruptSegmentError
-        When one of the pages is damaged.
+    Raises CorruptSegmentError when one of the pages is damaged.
     """
     if start >= stop:
         return None
@@ -235,7 +232,7 @@ def stored_columns(
         data, facts, gaps = _read_only(segment.data), stack.facts, stack.gaps
     else:
         pages = [[segment.page(t.node.number, n) for n in numbers.tolist()] for t in tables]
-        data, facts, gaps = placed_pages(tables, pages, numbers)
+        data, facts, gaps = _placed_pages(tables, pages, numbers)
     blocks = StoredBlocks(data, facts, shift, start, stop, gaps)
     return StoredColumns(tuple(columns), blocks, segment.memos)
 
@@ -302,3 +299,70 @@ def _proven_bounds(segment: SegmentPages, table: PageTable) -> tuple[int, int]:
         highs.append(high)
     low, high = min(lows), max(highs)
     return (low, high) if _LEAST <= low <= high <= _GREATEST else (_LEAST, _GREATEST)
+
+
+# --- unpacking ------------------------------------------------------------------------------------
+
+
+def _placed_pages(
+    tables: Sequence[PageTable], pages: Sequence[Sequence[Page]], numbers: Integers
+) -> tuple[Bytes, Integers, Integers]:
+    """Lay pages of columns one behind the other, so that all of them are read in place.
+
+    Parameters
+    ----------
+    tables
+        Columns that are cut alike.
+    pages
+        Of each column, those of some numbers; verified.
+    numbers
+        Ascending.
+
+    Returns
+    -------
+    data, facts, gaps : numpy.ndarray
+        The bytes, and both tables of all columns for these bytes; nothing is said of other pages.
+    """
+    place = 0
+    places: list[list[tuple[int, int]]] = []
+    for table, held in zip(tables, pages, strict=True):
+        own: list[tuple[int, int]] = []
+        for number, page in zip(numbers.tolist(), held, strict=True):
+            words = aligned(place + len(page.payload))
+            own.append((place, words))
+            decoded = table.forms[number] == PageForm.DECODED
+            place = aligned(words + page.length * _WORD_BYTES) if decoded else words
+        places.append(own)
+    data = np.empty(place + _WORD_BYTES, np.uint8)
+    data[place:] = 0
+    facts = np.stack([table.facts for table in tables], axis=1)
+    gaps = np.stack([table.gaps for table in tables], axis=1)
+    for column, table in enumerate(tables):
+        for number, page, (at, words) in zip(
+            numbers.tolist(), pages[column], places[column], strict=True
+        ):
+            data[at : at + len(page.payload)] = page.payload
+            moved = at - int(table.starts[number])
+            facts[PageFact.START, column, number] += moved
+            gaps[[Gap.PLACES, Gap.VALUES], column, number] += moved
+            if gaps[Gap.VALIDITY, column, number] >= 0:
+                gaps[Gap.VALIDITY, column, number] += moved
+            if table.forms[number] == PageForm.DECODED:
+                held_words = data[words : words + page.length * _WORD_BYTES].view(np.int64)
+                _decode(page, held_words)
+                kept = facts[PageFact.EXPONENT, column, number]
+                facts[:, column, number] = words, 64, -1, 0, 0, kept
+    for array in (data, facts, gaps):
+        array.flags.writeable = False
+    return data, facts, gaps
+
+
+def _decode(page: Page, out: npt.NDArray[np.int64]) -> None:
+    """Write the integers of a page, or the bits of its floats."""
+    if page.encoding in (EncodingCode.SCALED, EncodingCode.DICTIONARY):
+        inner_of(page).integers_into(page, 0, page.length, out)
+        return
+    values: npt.NDArray[Any] = encoding_by_code(page.encoding).decode(page, 0, page.length).data
+    if values.dtype == np.float32:
+        values = values.view(np.uint32)
+    out[...] = values.view(np.int64) if values.dtype.itemsize == _WORD_BYTES else values

@@ -134,12 +134,8 @@ _RULES: tuple[Rule, ...] = (
 def stored_type(type_: pa.DataType, column: str) -> pa.DataType:
     """Return the type that values of ``type_`` are stored as.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        For a type that is not stored; names ``column`` and the type.
-    DuplicateColumnError
-        For a struct with two fields of one name.
+    Raises UnsupportedTypeError for a type that is not stored; names ``column`` and the type;
+    DuplicateColumnError for a struct with two fields of one name.
     """
     for applies, rule in _RULES:
         if applies(type_):
@@ -180,11 +176,8 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
 def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the table with exactly the types of a normalised ``schema`` of the same columns.
 
-    Raises
-    ------
-    InvalidInputError
-        When a value does not fit its stored type, or is none (a date64 within a day, text that is
-        not UTF-8): what is written can be read.
+    Raises InvalidInputError when a value does not fit its stored type, or is none (a date64 within
+    a day, text that is not UTF-8): what is written can be read.
     """
     workers = min(current().workers, table.num_columns)
     columns = list(zip(table.column_names, table.columns, strict=True))

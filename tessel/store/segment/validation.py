@@ -309,10 +309,8 @@ def check_pages(
     They may be those of several files of one schema, one after the other; then all columns are
     there, the directory has the lines of all, and ``metadata_start`` is given for each record.
 
-    Raises
-    ------
-    CorruptSegmentError
-        Names the object, the column id and the page (its number, or ``"dictionary"``).
+    Raises CorruptSegmentError, which names the object, the column id and the page (its number, or
+    ``"dictionary"``).
     """
     if not len(pages.records):
         return

@@ -23,8 +23,6 @@ from tessel.ecs.piece import ColRange, RowRange, SegmentKey
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, current
-from tessel.store.encodings.codes import ValueKind
-from tessel.store.encodings.fields import NodeValues, to_arrow
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.segment.column_writer import EncodedColumn
@@ -36,7 +34,7 @@ from tessel.store.segment.file_writer import (
     profile_by_name,
 )
 from tessel.store.segment.packs import SMALL_SEGMENT_BYTES, PackWriter
-from tessel.store.segment.statistics import ColumnStatistics, known_statistics, summarise
+from tessel.store.segment.statistics import ColumnStatistics, summarise
 
 _COLUMN_BYTES = 1 << 30
 """One column of one segment stays below this, so that 32-bit offsets always reach."""
@@ -90,8 +88,6 @@ class WrittenSegment:
 
     Attributes
     ----------
-    key
-        Where its bytes are.
     column_from, column_to
         The ids of its columns, ``[from, to)``.
     """
@@ -107,8 +103,6 @@ class WrittenSlice:
 
     Attributes
     ----------
-    rows
-        Rows of the range.
     segments
         In the order of their columns.
     first_time, last_time
@@ -129,8 +123,6 @@ class SegmentWriter:
 
     Parameters
     ----------
-    objects
-        Where to.
     schema
         The columns as stored (see :mod:`tessel.store.segment.types`), in the user's order.
     column_ids
@@ -253,31 +245,7 @@ class _Begun:
 
 
 def _summarise(column: pa.ChunkedArray, encoded: EncodedColumn) -> ColumnStatistics:
-    """Return the statistics of a column, from what encoding it has found out where that will do."""
-    bounds = encoded.bounds
-    if bounds is not None:
-        known = known_statistics(
-            column.type,
-            len(column),
-            column.null_count,
-            bounds.nans,
-            bounds.minimum,
-            bounds.maximum,
-        )
-        if known is not None:
-            return known
-    return summarise(column, _distinct_texts(encoded))
-
-
-def _distinct_texts(column: EncodedColumn) -> pa.Array | None:
-    """Return the values of a text column that has a dictionary.
-
-    Its bounds are those of the dictionary, which has each value of the rows and no other.
-    """
-    node, values = column.node, column.dictionary
-    if values is None or node.is_dictionary or node.kind not in (ValueKind.TEXT, ValueKind.BINARY):
-        return None
-    return to_arrow(node.type, NodeValues(values.length, values))
+    return summarise(column, encoded.bounds)
 
 
 def time_values(column: pa.ChunkedArray) -> list[int]:

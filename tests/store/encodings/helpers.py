@@ -7,6 +7,7 @@ import itertools
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tessel.errors import CorruptSegmentError
-from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, PagedRows, PageEncoding, Profile
+from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, PageEncoding, Profile
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, PageFlag, ValueKind
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code
@@ -26,6 +27,8 @@ from tessel.store.encodings.values import (
     native_dtype,
     page_from_record,
 )
+from tessel.store.segment.decode_take import RowsOfPages
+from tessel.store.segment.page_tables import PageWords
 
 Array = npt.NDArray[Any]
 
@@ -297,7 +300,7 @@ def check_all_ways(stored: Stored, values: PhysicalValues) -> None:
     rows = some_rows(length)
     for wanted in (rows, rows[:3], rows[:0], np.arange(length)[::-1].copy()):
         assert same(encoding.take(page, wanted), picked(values, wanted))
-    _check_gather(encoding, stored, values)
+    _check_rows_of_pages(stored, values)
 
 
 def _check_decode_into(
@@ -311,24 +314,50 @@ def _check_decode_into(
     assert (bits(around) == bits(np.full(around.shape, 1, out.dtype))).all()
 
 
-def _check_gather(encoding: PageEncoding, stored: Stored, values: PhysicalValues) -> None:
-    """The same page twice in a segment, at different places, is found in both."""
-    gap = 64
-    segment = np.concatenate(
-        [stored.payload, np.full(gap, 255, np.uint8), stored.payload, np.zeros(96, np.uint8)]
-    )
-    pages = np.concatenate((stored.record, stored.record))
-    pages["offset"] = 0, len(stored.payload) + gap
+class _TwoPages:
+    """The same page twice in a segment, at different places, with other bytes around."""
+
+    def __init__(self, stored: Stored, rows: int) -> None:
+        gap = 64
+        self._stored = stored
+        self._edges = np.array([0, rows, 2 * rows])
+        self.data = np.concatenate(
+            [stored.payload, np.full(gap, 255, np.uint8), stored.payload, np.zeros(96, np.uint8)]
+        )
+        self._pages = np.concatenate((stored.record, stored.record))
+        self._pages["offset"] = 0, len(stored.payload) + gap
+
+    def page_of(self, node: int, rows: Array) -> Array:
+        return np.searchsorted(self._edges, rows, "right") - 1
+
+    def first_rows(self, node: int) -> Array:
+        return self._edges
+
+    def records(self, node: int) -> Array:
+        return self._pages
+
+    def touch(self, node: int, numbers: Array) -> None:
+        pass
+
+    def dictionary(self, node: int) -> PhysicalValues | None:
+        return self._stored.dictionary
+
+    def page_words(self, node: int) -> PageWords:
+        held: Any = SimpleNamespace(kind=self._stored.kind, width=self._stored.width)
+        has_dictionary = self._stored.dictionary is not None
+        return PageWords.of(self._pages, held, has_dictionary=has_dictionary)
+
+    def page_for_rows(self, node: int, number: int) -> Page:
+        return self._stored.page()
+
+
+def _check_rows_of_pages(stored: Stored, values: PhysicalValues) -> None:
+    node: Any = SimpleNamespace(number=0, kind=values.kind, width=values.width)
+    segment: Any = _TwoPages(stored, values.length)
     rows = some_rows(values.length)
-    which = np.arange(len(rows)) % 2
-    held = values.kind, values.width, stored.dictionary
-    found = encoding.gather(PagedRows(segment, pages[which], rows, *held))
-    if found is not None:
-        assert same(found, picked(values, rows))
-    nothing = encoding.gather(PagedRows(segment, pages[:0], rows[:0], *held))
-    if found is not None:
-        assert nothing is not None
-        assert same(nothing, part(values, 0, 0))
+    for wanted in (rows, rows[:1], rows[:0]):
+        places = wanted + np.arange(len(wanted)) % 2 * values.length
+        assert same(RowsOfPages(segment, node, places).values(), picked(values, wanted))
 
 
 def round_trip(

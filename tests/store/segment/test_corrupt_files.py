@@ -349,6 +349,18 @@ def _check_forged_field(data: st.DataObject) -> None:
         assert "page" in found.attributes
 
 
+@pytest.mark.parametrize("field", ["bit_width", "inner", "exponent"])
+def test_a_field_that_a_page_does_not_use_may_say_anything(field: str) -> None:
+    for sample in SAMPLES:
+        if sample.name == "nested":
+            forgery = Forgery(sample.data)
+            for node in range(forgery.columns):
+                for page in range(min(2, forgery.records(node))):
+                    forgery = Forgery(sample.data)
+                    forgery.page(node, page, field, 255)
+                    _check_forged(forgery.signed())
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_any_forged_field(bounded_memory: None, data: st.DataObject) -> None:

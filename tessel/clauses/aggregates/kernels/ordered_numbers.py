@@ -31,8 +31,6 @@ class OrderedNumbers:
     ----------
     numbers
         Integers or floats, shape ``(rows,)``; of missing values anything but NaN.
-    kind
-        The type of the values.
     ordered
         The distinct values, ascending, where numbers are positions in them; None where numbers are
         the values themselves, or the integers behind them.

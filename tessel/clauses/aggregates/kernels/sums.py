@@ -37,8 +37,6 @@ def sums_of(values: pa.Array, codes: Codes, groups: int) -> ExactSums:
         Plain array of numbers, bool, null or a temporal type, ``rows`` long.
     codes
         int64, shape ``(rows,)``, in ``[0, groups)``.
-    groups
-        How many groups there are.
     """
     kind = values.type
     if pa.types.is_floating(kind):

@@ -200,8 +200,6 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
     ----------
     numbers
         As :func:`ordered_integers` makes them, or decimals as integers.
-    kind
-        The plain type of the values.
     places
         Decimal places of the latter.
     """
@@ -228,8 +226,6 @@ def placed_runs(numbers: Integers, codes: Integers, groups: int) -> ValueRuns:
     ----------
     numbers, codes
         int64, shape ``(rows,)``: any numbers, and the group of each in ``[0, groups)``.
-    groups
-        How many groups there are.
     """
     from tessel.kernels.group_rows import count_codes, place_numbers
 
@@ -344,8 +340,6 @@ class ValueLists:
     ----------
     parts
         The lists, of one unit after another.
-    groups
-        How many groups there are.
     """
 
     def __init__(self, parts: Sequence[NumberLists], groups: int) -> None:

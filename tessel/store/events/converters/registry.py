@@ -101,10 +101,7 @@ def register_converter(cls: ConverterType) -> ConverterType:
 def find_converter(name: str) -> Converter:
     """Return the converter of a name, loading plug-ins where needed.
 
-    Raises
-    ------
-    NameNotFoundError
-        For an unknown name, with the nearest one.
+    Raises NameNotFoundError for an unknown name, with the nearest one.
     """
     with _lock:
         if name not in _converters:
@@ -117,10 +114,7 @@ def find_converter(name: str) -> Converter:
 def converter_to(held: pa.DataType, wanted: pa.DataType) -> Converter:
     """Return a converter between two types, of several the first by name.
 
-    Raises
-    ------
-    NameNotFoundError
-        Where there is none, with the types that can be made.
+    Raises NameNotFoundError where there is none, with the types that can be made.
     """
     with _lock:
         for load in (False, True):
@@ -237,23 +231,14 @@ def conversions(
 ) -> list[Conversion]:
     """Return the conversions that a question needs; none for a type that a component has.
 
+    Raises ColumnNotFoundError for a component that is not asked for; NameNotFoundError for a
+    converter that there is not, or a type that none makes; UnsupportedTypeError for a converter
+    that does not take the type of the component.
+
     Parameters
     ----------
     wanted
         By component the name of a converter, or a type.
-    components
-        Those that are asked for.
-    kind_of
-        Gives the type of a component.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        For a component that is not asked for.
-    NameNotFoundError
-        For a converter that there is not, or a type that none makes.
-    UnsupportedTypeError
-        For a converter that does not take the type of the component.
     """
     if wanted is None:
         return []

@@ -32,12 +32,6 @@ class Item:
 
     Attributes
     ----------
-    id, name
-        Of the symbol.
-    estimated_rate
-        Bytes of a segment as estimated at first.
-    runs
-        What is packed, in row order.
     tails
         What stays behind it in tails.
     home
@@ -268,10 +262,6 @@ def split(
 
     Parameters
     ----------
-    target
-        The set.
-    item
-        The symbol.
     membership
         Where its rows lie now; None for rows that lie nowhere yet.
     slice_ends

@@ -111,8 +111,6 @@ class ManifestRule:
 
     Attributes
     ----------
-    target
-        Name of the set.
     symbols
         A regular expression (RE2's) that the whole name of the symbol matches; None for any name.
     segments

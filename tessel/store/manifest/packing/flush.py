@@ -63,10 +63,6 @@ class Flushed:
 
     Attributes
     ----------
-    objects
-        Names and bytes of the manifests to write.
-    repackings
-        What moves without changing.
     states
         The extents of symbols that were written whole, by id.
     pieces
@@ -98,19 +94,7 @@ class Flushed:
 
 @dataclass
 class Flush:
-    """Gathers what a commit does to manifests, and carries it out; used once, by one thread.
-
-    Parameters
-    ----------
-    configuration
-        Sets and rules.
-    membership
-        The snapshot before the commit.
-    builder
-        The rows that the commit wrote.
-    manifest
-        Opens a manifest of the store.
-    """
+    """Gathers what a commit does to manifests, and carries it out; used once, by one thread."""
 
     configuration: ManifestConfiguration
     membership: SnapshotMembership
@@ -128,15 +112,7 @@ class Flush:
         self._written[state.id] = name, state
 
     def edit(self, name: str, base: SymbolState, state: SymbolState) -> None:
-        """Take a symbol whose rows were changed.
-
-        Parameters
-        ----------
-        name, base
-            The symbol before the commit.
-        state
-            It as it will be.
-        """
+        """Take a symbol whose rows were changed."""
         self.membership.know(name, base)
         if Staged(self.builder, self.manifest).all_of(state.id, state.manifests):
             self._written[state.id] = name, state
@@ -172,15 +148,7 @@ class Flush:
     def fold(
         self, after: Overlay, objects: Sequence[tuple[str, bytes]]
     ) -> tuple[list[tuple[str, bytes]], list[Repacking]]:
-        """Fold the leaves of the commit; return further manifests, and what moves into them.
-
-        Parameters
-        ----------
-        after
-            The symbols as the commit leaves them.
-        objects
-            The manifests that it writes.
-        """
+        """Fold the leaves of the commit; return further manifests, and what moves into them."""
         if not self.configuration.usual:
             return [], []
         fresh = dict(objects)

@@ -44,8 +44,6 @@ class LeafFold:
     ----------
     symbols
         Names of the symbols that are packed by leaf, in order.
-    stays
-        The manifests whose extents may stay.
     """
 
     symbols: tuple[str, ...]
@@ -116,8 +114,6 @@ def fold_start(extents: Sequence[Packing], stays: Container[str]) -> int:
     ----------
     extents
         Of the symbol, in row order.
-    stays
-        The manifests whose extents may stay.
     """
     start = next((at for at, each in enumerate(extents) if each.manifest not in stays), None)
     if start is None:
@@ -154,12 +150,6 @@ class LeafFolds:
 
     Parameters
     ----------
-    configuration
-        Sets and rules.
-    after
-        The symbols as the commit leaves them.
-    fresh
-        Names of the manifests that it writes.
     staged
         Rows that are in no manifest yet; opens manifests, those that the commit writes too.
     """

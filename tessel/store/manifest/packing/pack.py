@@ -44,10 +44,6 @@ class Closure:
 
     Parameters
     ----------
-    membership
-        The snapshot before.
-    symbols
-        Ids of those that start it.
     alone
         Whether symbols leave their manifests by themselves: then nobody is drawn in, and the
         manifests stay with those who share them.
@@ -56,8 +52,6 @@ class Closure:
     ----------
     symbols
         Ids, those that started it included (deleted ones too).
-    manifests
-        The packed manifests among them.
     """
 
     def __init__(
@@ -108,23 +102,16 @@ def pack(
 ) -> PackingPlan:
     """Plan the manifests of a flush.
 
+    Raises InvalidInputError when a single row slice is over the byte limit of ``default``.
+
     Parameters
     ----------
-    configuration
-        Sets and rules.
-    changes
-        What the flush does.
     membership
         The snapshot before it. Asked about the closure only.
     inflation
         How many times bigger than estimated the segments of symbols are, from ``oversized``.
     slice_ends
         Where big symbols may be cut; None where each segment is a row slice of its own.
-
-    Raises
-    ------
-    InvalidInputError
-        When a single row slice is over the byte limit of ``default``.
     """
     return _Packing(configuration, changes, membership, slice_ends, inflation, False).plan()
 
@@ -153,8 +140,6 @@ class _Outcome:
     ----------
     placed
         Each manifest: its set, the parts of items in it, and the existing one that holds them.
-    overflowed, split
-        As in :class:`PackingMetrics`.
     """
 
     placed: list[tuple[ManifestSet, list[tuple[Item, Part]], str | None]]

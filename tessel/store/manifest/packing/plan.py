@@ -59,8 +59,6 @@ class SymbolContent:
     ----------
     id
         Its id; one that the snapshot does not know is a symbol created in this transaction.
-    name
-        Its name, which rules look at.
     bytes_per_segment
         Estimated bytes of a manifest that one of its segments takes; at least one.
     runs
@@ -206,10 +204,6 @@ class PlannedManifest:
     ----------
     set
         The set to store with it; None for a tail.
-    parts
-        What it holds, by symbol id.
-    segments, bytes
-        How many segments, and their estimated bytes.
     of_leaf
         Whether its symbols are those of one leaf of the symbol index, and in no lookup.
     """
@@ -239,8 +233,6 @@ class PackingMetrics:
     ----------
     closure_symbols, closure_manifests, closure_segments
         What had to be looked at: live symbols, packed manifests before, segments packed.
-    written, written_segments
-        Manifests that are written, and their segments.
     reused
         Manifests of the closure that came out as they were.
     flipped
@@ -279,8 +271,6 @@ class PackingPlan:
         Packed manifests that the new snapshot no longer refers to, sorted.
     placements
         Where all segments of each live symbol of the closure are, in row order.
-    metrics
-        What it took.
     """
 
     written: tuple[PlannedManifest, ...]
@@ -316,12 +306,8 @@ def oversized(
 
     Parameters
     ----------
-    configuration
-        The one they were planned with.
     written, lengths
         The manifests, and how many bytes each of them came to.
-    inflation
-        What they were planned with.
 
     Returns
     -------

@@ -22,17 +22,7 @@ from tessel.telemetry import emit
 
 @dataclass(frozen=True, slots=True)
 class PreloadCandidate:
-    """A manifest that might be fetched.
-
-    Attributes
-    ----------
-    manifest
-        Its name.
-    segments
-        How many it holds.
-    symbols
-        The names of the symbols in it.
-    """
+    """A manifest that might be fetched."""
 
     manifest: str
     segments: int
@@ -71,13 +61,7 @@ _MOST_SESSIONS = 64
 
 
 class Preloader:
-    """Starts a thread for each branch or tag that a session begins on, once.
-
-    Parameters
-    ----------
-    manifest
-        Fetches a manifest and keeps it.
-    """
+    """Starts a thread for each branch or tag that a session begins on, once."""
 
     def __init__(self, manifest: OpenManifest) -> None:
         self._manifest = manifest
@@ -94,8 +78,6 @@ class Preloader:
 
         Parameters
         ----------
-        name
-            The branch or tag.
         commit, configuration
             Find the version, and what is wanted of it.
         """

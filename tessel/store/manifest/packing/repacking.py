@@ -30,10 +30,6 @@ class CarriedOut:
 
     Parameters
     ----------
-    configuration, membership
-        As for :class:`Flush`.
-    staged
-        Rows that are in no manifest yet.
     sources
         Rows of the symbols that are written; others are those of the snapshot.
     afresh
@@ -219,22 +215,7 @@ def repack_all(
     snapshot: Snapshot,
     manifest: OpenManifest,
 ) -> tuple[PackingPlan, list[tuple[str, bytes]], list[Repacking]]:
-    """Plan and encode all manifests of a snapshot anew.
-
-    Parameters
-    ----------
-    configuration
-        Sets and rules.
-    snapshot
-        The version.
-    manifest
-        Opens a manifest.
-
-    Returns
-    -------
-    tuple
-        The plan, the objects to write, and what is to be committed.
-    """
+    """Plan and encode all manifests of a snapshot anew."""
     membership = SnapshotMembership(snapshot, manifest)
     staged = Staged(ManifestBuilder(), manifest)
     made: dict[PlannedManifest, EncodedManifest] = {}

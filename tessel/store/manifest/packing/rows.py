@@ -29,17 +29,7 @@ from tessel.store.objects.memory import MemoryObjects
 
 
 def counted_segments(symbol: int, extent: ManifestEntry, manifest: OpenManifest) -> int:
-    """Return how many segments hold the rows of an extent, which is opened where it was cut.
-
-    Parameters
-    ----------
-    symbol
-        Id of the symbol.
-    extent
-        Rows of it.
-    manifest
-        Opens a manifest.
-    """
+    """Return how many segments hold the rows of an extent, which is opened where it was cut."""
     if not extent.cut:
         return extent.segments
     start = extent.first_row
@@ -60,8 +50,6 @@ class Staged:
     ----------
     builder
         Holds them, by symbol; extents refer to it by its name.
-    manifest
-        Opens a manifest of the store.
     """
 
     def __init__(self, builder: ManifestBuilder, manifest: OpenManifest) -> None:
@@ -96,17 +84,8 @@ class PackedRows:
 
     Parameters
     ----------
-    state
-        The symbol.
     extents
         All its rows, or those that are packed; some may be staged.
-    staged
-        Rows that are in no manifest yet.
-
-    Attributes
-    ----------
-    state, extents, staged
-        As given.
     """
 
     def __init__(
@@ -199,8 +178,6 @@ class EncodedManifest:
 
     Attributes
     ----------
-    name, data
-        The object to write.
     entries
         The extent of each part, by symbol id and first segment of the part.
     """
@@ -211,15 +188,7 @@ class EncodedManifest:
 
 
 def encode(planned: PlannedManifest, sources: Mapping[int, PackedRows]) -> EncodedManifest:
-    """Encode a manifest.
-
-    Parameters
-    ----------
-    planned
-        What goes into it.
-    sources
-        The rows of each symbol.
-    """
+    """Encode a manifest."""
     builder = ManifestBuilder()
     moves: dict[ManifestReference, dict[int, Move]] = {}
     made: dict[tuple[int, int], ManifestEntry] = {}

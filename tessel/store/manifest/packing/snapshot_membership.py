@@ -27,18 +27,6 @@ class SnapshotMembership:
     that one manifest holds several extents of it, each of these stands for a manifest of its own,
     which the symbol shares with the same others (``man/<id>#<place>``): then segments add up, and
     the rows are in order.
-
-    Parameters
-    ----------
-    snapshot
-        The version.
-    manifest
-        Opens a manifest.
-
-    Attributes
-    ----------
-    snapshot
-        As given.
     """
 
     def __init__(self, snapshot: Snapshot, manifest: OpenManifest) -> None:

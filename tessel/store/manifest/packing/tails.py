@@ -81,17 +81,7 @@ class FoldPlan:
 def plan_folds(
     configuration: ManifestConfiguration, symbols: Iterable[int], membership: Membership
 ) -> FoldPlan:
-    """Plan the folding of tails of the symbols that a commit appends to.
-
-    Parameters
-    ----------
-    configuration
-        Sets and limits.
-    symbols
-        Ids of the symbols appended to.
-    membership
-        The snapshot before the commit.
-    """
+    """Plan the folding of tails of the symbols that a commit appends to."""
     due = {}
     for symbol in sorted(set(symbols)):
         tails = tails_of(symbol, membership)
@@ -132,8 +122,6 @@ def plan_tails(
 
     Parameters
     ----------
-    configuration
-        Sets and limits.
     added
         The symbols, with the new rows alone as their runs.
     slice_ends

@@ -122,10 +122,7 @@ def check(
 ) -> None:
     """Check a whole configuration.
 
-    Raises
-    ------
-    OptionError
-        For the first option that cannot be.
+    Raises OptionError for the first option that cannot be.
     """
     for at, each in enumerate(configuration.sets):
         _check_type(each, f"sets[{at}]", set_type)

@@ -24,19 +24,12 @@ class ObjectStoreSource:
 
     Threads are started as they are needed.
 
+    Raises OptionError for fewer than one request at a time.
+
     Parameters
     ----------
-    objects
-        Any store.
     in_flight
         Requests at a time, beside those of the threads that ask.
-    limits
-        How requests are put together.
-
-    Raises
-    ------
-    OptionError
-        For fewer than one request at a time.
     """
 
     def __init__(

@@ -43,8 +43,6 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
     ----------
     ranges
         Untrusted.
-    view
-        Returns all bytes of an object.
     """
     views: list[pa.Buffer] = [_EMPTY] * len(ranges.names)
     errors: dict[int, TesselError] = {}
