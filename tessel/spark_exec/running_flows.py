@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.spill.sorting import KeyRanges
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.plan import Stage
-from tessel.spark_exec.carries import few_task, scan_task, split_task
+from tessel.spark_exec.carries import few_task, scan_task
 from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
@@ -34,6 +35,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
+from tessel.spark_exec.splitting import buckets_of_keys, sample_task, split_task
 from tessel.spark_exec.tasks import (
     TaskFunction,
     count_task,
@@ -46,6 +48,7 @@ from tessel.spark_exec.wire import (
     LAST_SEQ,
     WITHHELD_ROWS,
     WireRow,
+    read_parts,
     sequence,
     wire_batch,
 )
@@ -157,7 +160,17 @@ class FlowRunner:
 
     def split(self, summaries: DataFrame, keys: Sequence[str], buckets: int) -> DataFrame:
         """Return summaries in buckets of keys."""
-        return self._jobs.mapped(summaries, split_task(keys, buckets, self._blob_bytes))
+        task = split_task(buckets_of_keys(keys, buckets), buckets, self._blob_bytes)
+        return self._jobs.mapped(summaries, task)
+
+    def in_ranges(self, flow: TaskFlow, ranges: KeyRanges) -> DataFrame:
+        """Return the rows of a flow's units in buckets: the ranges that their keys are in."""
+        return self.frame(flow, split_task(ranges.of_rows, len(ranges), self._blob_bytes))
+
+    def sample(self, flow: TaskFlow, most: int) -> list[pa.Table]:
+        """Return a sample of the rows of a flow, of each task at most so many."""
+        taken = self.ordered(flow, sample_task(most))
+        return [part.table for _, rows in taken for part in read_parts(rows)]
 
     def scanned(self, parts: DataFrame, stage: Stage, failed: WireRow | None) -> DataFrame:
         """Return what lies around units, of summaries that are in buckets."""

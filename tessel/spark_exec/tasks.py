@@ -65,7 +65,8 @@ TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
-_NO_DATA = ERROR_ROWS, MARKER_ROWS
+NO_DATA = ERROR_ROWS, MARKER_ROWS
+"""Values of ``rows`` of rows that go on as they are."""
 
 
 def typed_errors(run: TaskFunction) -> TaskFunction:
@@ -274,7 +275,7 @@ def facts_task() -> TaskFunction:
 
         def parts() -> Iterator[WireRow]:
             for row in received(batches):
-                if row.rows not in _NO_DATA:
+                if row.rows not in NO_DATA:
                     yield row
                 else:
                     others.append(row)
@@ -297,7 +298,7 @@ def route_task(routes: Routes) -> TaskFunction:
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
-        return [row] if row.rows in _NO_DATA else list(change(row))
+        return [row] if row.rows in NO_DATA else list(change(row))
 
     return typed_errors(lambda batches: packed_rows(map(changed, received(batches))))
 
@@ -346,7 +347,7 @@ def stage_task(staging: Staging, barriers: int) -> TaskFunction:
     """Return the task that stages the units that come in, and sends what it staged."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for is_told, rows in itertools.groupby(received(batches), lambda row: row.rows in _NO_DATA):
+        for is_told, rows in itertools.groupby(received(batches), lambda row: row.rows in NO_DATA):
             if is_told:
                 yield wire_batch(rows)
                 continue

@@ -71,6 +71,20 @@ def test_workers_that_cannot_run_tasks(
 
 
 @pytest.mark.slow
+def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
+    _run(
+        f"""
+        from pathlib import Path
+        from tests.spark_exec.cluster_drivers import grows
+
+        grows({cluster.master!r}, Path({str(tmp_path)!r}))
+        print("done")
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.slow
 def test_what_is_killed_or_runs_twice(tmp_path: Path) -> None:
     """The cluster is the driver's own child: it replaces the machine that it kills."""
     _run(
