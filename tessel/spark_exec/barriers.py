@@ -63,7 +63,7 @@ from tessel.spark_exec.running_flows import (
     first_units,
     raising_units,
 )
-from tessel.spark_exec.splitting import WEIGHT
+from tessel.spark_exec.sampling import WEIGHT
 from tessel.spark_exec.tasks import facts_task, route_task
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
@@ -303,7 +303,7 @@ class Barriers:
         weights = numpy_array(sample.column(WEIGHT))
         found = KeyRanges.of_sample(ordering, sample.select(ordering.by), weights, ranges)
         telemetry.emit("barrier", units=len(found), pieces=sample.num_rows)
-        frame = self._jobs.grouped(self._runner.in_ranges(flow, found), len(found))
+        frame = self._jobs.grouped(self._runner.frame(flow, split=found.split), len(found))
         made = FrameFlow(frame, partitions=len(found), barriers=barriers_of(flow) + 1)
         return made.then(stage, given)
 

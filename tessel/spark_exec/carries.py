@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
+from tessel.clauses.grouped.hashing import bucket_of
+from tessel.kernels.group_rows import rows_by_code
 from tessel.pipeline.carrying import carries_between, of_own_keys
 from tessel.pipeline.plan import Stage
 from tessel.spark_exec.chains import carry_row, chain_from_text
@@ -25,6 +29,7 @@ from tessel.spark_exec.wire import (
     WireRow,
     read_parts,
     received,
+    wire_rows,
 )
 
 
@@ -93,6 +98,27 @@ def few_task(most_bytes: int, *, sizes: bool = False) -> TaskFunction:
             yield [WireRow(0, 0, WITHHELD_ROWS, b"")]
 
     return typed_errors(lambda batches: packed_rows(few(received(batches))))
+
+
+def split_task(keys: Sequence[str], buckets: int, blob_bytes: int) -> TaskFunction:
+    """Return the task that splits the summaries of units into buckets of their keys."""
+
+    def split(rows: Iterable[WireRow]) -> Iterator[list[WireRow]]:
+        for part in read_parts(rows):
+            codes = np.zeros(part.table.num_rows, np.int64)
+            if keys:
+                columns = [part.table.column(name) for name in keys]
+                codes = bucket_of(columns, buckets).astype(np.int64)
+            order, bounds = rows_by_code(codes, buckets)
+            ordered = part.table.take(arrow_array(order))
+            for bucket in np.flatnonzero(np.diff(bounds)).tolist():
+                start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
+                own = ordered.slice(start, stop - start)
+                yield wire_rows(
+                    own, part.facts, seq=part.seq, bucket=bucket, max_blob_bytes=blob_bytes
+                )
+
+    return typed_errors(lambda batches: packed_rows(split(received(batches))))
 
 
 def scan_task(chain: str, plugins: bytes, failed: WireRow | None) -> TaskFunction:

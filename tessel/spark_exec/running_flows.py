@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.spill.sorting import KeyRanges
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.plan import Stage
-from tessel.spark_exec.carries import few_task, scan_task
+from tessel.spark_exec.carries import few_task, scan_task, split_task
 from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
@@ -35,9 +34,10 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
-from tessel.spark_exec.splitting import buckets_of_keys, sample_task, split_task
+from tessel.spark_exec.sampling import sample_task
 from tessel.spark_exec.tasks import (
     TaskFunction,
+    UnitSplit,
     count_task,
     later_errors_task,
     reduce_task,
@@ -107,12 +107,18 @@ class FlowRunner:
         self._blob_bytes = blob_bytes
         self.kinds = kinds
 
-    def frame(self, flow: TaskFlow, then: TaskFunction | None = None) -> DataFrame:
-        """Return the wire rows of a flow's units; ``then`` changes them in the same tasks."""
+    def frame(
+        self, flow: TaskFlow, then: TaskFunction | None = None, split: UnitSplit | None = None
+    ) -> DataFrame:
+        """Return the wire rows of a flow's units.
+
+        In the same tasks ``split`` puts the rows of each unit into buckets, and ``then`` changes
+        the wire rows.
+        """
         if isinstance(flow, UnionFlow):
             frames = []
             for part in flow.parts:
-                frames.append(self.frame(part, then))
+                frames.append(self.frame(part, then, split))
                 less = flow.barriers - barriers_of(part)
                 if less:
                     frames[-1] = self._jobs.mapped(frames[-1], later_errors_task(less))
@@ -126,12 +132,15 @@ class FlowRunner:
                 self._plugins,
                 self._blob_bytes,
                 flow.given,
+                split,
             )
             return self._jobs.mapped(flow.frame, _in_turn(task, then))
-        return self._jobs.mapped(self._told(flow), _in_turn(self._source(flow), then))
+        return self._jobs.mapped(self._told(flow), _in_turn(self._source(flow, split), then))
 
-    def _source(self, flow: NarrowFlow) -> TaskFunction:
-        return source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
+    def _source(self, flow: NarrowFlow, split: UnitSplit | None = None) -> TaskFunction:
+        return source_task(
+            flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined, split
+        )
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
         """Return the units of a flow as wire rows in buckets of their own, computed once."""
@@ -160,12 +169,7 @@ class FlowRunner:
 
     def split(self, summaries: DataFrame, keys: Sequence[str], buckets: int) -> DataFrame:
         """Return summaries in buckets of keys."""
-        task = split_task(buckets_of_keys(keys, buckets), buckets, self._blob_bytes)
-        return self._jobs.mapped(summaries, task)
-
-    def in_ranges(self, flow: TaskFlow, ranges: KeyRanges) -> DataFrame:
-        """Return the rows of a flow's units in buckets: the ranges that their keys are in."""
-        return self.frame(flow, split_task(ranges.of_rows, len(ranges), self._blob_bytes))
+        return self._jobs.mapped(summaries, split_task(keys, buckets, self._blob_bytes))
 
     def sample(self, flow: TaskFlow, most: int) -> list[pa.Table]:
         """Return a sample of the rows of a flow, of each task at most so many."""

@@ -19,13 +19,12 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline.carrying import carries_between
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_between, summarise
-from tessel.spark_exec.carries import few_task, scan_task
+from tessel.spark_exec.carries import few_task, scan_task, split_task
 from tessel.spark_exec.chains import Chain
 from tessel.spark_exec.errors_wire import error_row
 from tessel.spark_exec.flows import chain_text
 from tessel.spark_exec.parts import unit_rows
 from tessel.spark_exec.plugins import packed_plugins
-from tessel.spark_exec.splitting import buckets_of_keys, split_task
 from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
@@ -90,7 +89,7 @@ def _scanned(
     clause = stage.clauses[0]
     assert isinstance(clause, CarriesByKey)
     buckets = buckets if clause.carry_keys else 1
-    parts = _run(split_task(buckets_of_keys(clause.carry_keys, buckets), buckets, 1 << 20), rows)
+    parts = _run(split_task(clause.carry_keys, buckets, 1 << 20), rows)
     return _run(scan_task(chain_text(stage), PLUGINS, failed), parts)
 
 

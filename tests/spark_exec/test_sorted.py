@@ -25,7 +25,7 @@ from tessel.spark_exec import SparkExecutor, barriers
 from tessel.spark_exec.errors_wire import error_row
 from tessel.spark_exec.flows import FrameFlow
 from tessel.spark_exec.parts import unit_rows
-from tessel.spark_exec.splitting import WEIGHT, sample_task, split_task
+from tessel.spark_exec.sampling import WEIGHT, sample_task
 from tessel.spark_exec.wire import ERROR_ROWS, WireRow, read_parts, sequence
 from tessel.testing.parity import Failure, assert_parity, assert_same
 from tests.clauses.orders import order_of_rows
@@ -93,6 +93,11 @@ def test_ranges_in_their_order_are_all_rows_in_order(
     found = ranges.of_rows(table)
     assert len(found) == rows
     assert 0 <= found.min() <= found.max() < len(ranges)
+    unit = unit_of_table(3, 0, table, "t")
+    for piece in ranges.split(unit).pieces:
+        assert piece.bucket is not None
+        own = table.take(np.flatnonzero(found == piece.bucket))
+        assert piece.table.column("i") == own.column("i")
     in_ranges = []
     for part in range(len(ranges)):
         own = np.flatnonzero(found == part)
@@ -157,28 +162,6 @@ def test_a_sample_stands_for_all_rows_at_equal_distances(sizes: list[int], most:
         (step,) = set(part.table.column(WEIGHT).to_pylist())
         assert part.table.column("i").to_pylist() == list(range(0, total, step))
         assert total <= most or part.table.num_rows * 2 * step > total - 2 * step
-
-
-@settings(max_examples=60)
-@given(
-    sizes=st.lists(st.integers(0, 70), min_size=1, max_size=6),
-    buckets=st.integers(1, 6),
-    blob_bytes=st.sampled_from([1, 300, 1 << 20]),
-    seed=st.integers(0, 9),
-)
-def test_split_units_keep_their_rows_in_order(
-    sizes: list[int], buckets: int, blob_bytes: int, seed: int
-) -> None:
-    units = _units(sizes, seed)
-    failed = error_row(InvalidInputError("no"), seq=0, bucket=7)
-    task = split_task(lambda table: table.column("j").to_numpy() % buckets, buckets, blob_bytes)
-    rows = _run(task, [failed, *_sent(units, blob_bytes)])
-    assert rows[0] == failed
-    for bucket in range(buckets):
-        own = [row for row in rows[1:] if row.bucket == bucket]
-        found = [i for part in read_parts(own) for i in part.table.column("i").to_pylist()]
-        every = [i for u in units for i in zip(*map(u.table.column, "ij"), strict=True)]
-        assert found == [i.as_py() for i, j in every if j.as_py() % buckets == bucket]
 
 
 # --- on Spark ---------------------------------------------------------------------------------

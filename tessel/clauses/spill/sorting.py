@@ -34,8 +34,11 @@ from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
 from tessel.clauses.spill.local_pool import Task
 from tessel.clauses.spill.workspace import Account, Workspace
+from tessel.clauses.units.reduced import unit_in_buckets
 from tessel.clauses.values import with_used_entries
 from tessel.closing import Closing
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
 _FIRST_RANGES = 64
@@ -119,6 +122,11 @@ class KeyRanges:
         found = np.empty(keys.num_rows, np.int64)
         found[rows[~is_bound]] = np.cumsum(is_bound)[~is_bound]
         return found
+
+    def split(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Return a unit with a piece for each range that has rows of it, which stay in order."""
+        table, schema = unit.table, TableSchema(unit.schema.arrow)
+        return unit_in_buckets(unit, table, schema, self.of_rows(table), len(self))
 
 
 class ExternalSort(Closing):
