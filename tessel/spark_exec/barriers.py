@@ -83,6 +83,9 @@ _LEAST_BYTES_IN_ROUNDS = 256 * 1024 * 1024
 _SAMPLED_ROWS = 1_000
 """For each range of keys: ranges then differ by a tenth or so in their rows."""
 
+_MOST_RANGES, _MOST_SAMPLED = 1 << 14, 1 << 22
+"""Each unit can have a part for each range, and samples come to the driver."""
+
 
 class Barriers:
     """Brings the units of a flow to where the next stage of the plan wants them.
@@ -284,13 +287,14 @@ class Barriers:
         if isinstance(flow, NarrowFlow):
             size = flow.total_bytes
             is_few = size <= self._gathered_bytes
-            ranges = 1 if is_few else max(self._slots, size // PARTITION_BYTES)
+            ranges = 1 if is_few else min(max(self._slots, size // PARTITION_BYTES), _MOST_RANGES)
         if ranges == 1:
             return self._all_in_one(flow, stage, given)
         flow = self._runner.kept(flow)
         schema = stage.schemas[0]
         keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
-        most = ranges * _SAMPLED_ROWS // self._runner.tasks(flow)
+        wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
+        most = max(1, wanted // self._runner.tasks(flow))
         try:
             sampled = self._runner.sample(flow.then(keys), most)
         except CancelledError:
