@@ -15,7 +15,7 @@ from tessel.spark_exec.parts import place_of_unit
 from tessel.spark_exec.tasks import NO_DATA, TaskFunction, packed_rows, typed_errors
 from tessel.spark_exec.wire import WireRow, read_parts, received, wire_rows
 
-WEIGHT = "weight"
+WEIGHT = "__tessel_weight"
 """The last column of a sample: how many rows each row of it stands for."""
 
 

@@ -205,7 +205,7 @@ SORTS = [
     Q.sort("f", "s", descending=[True, False], missing="first"),
     Q.sort("s", "w", descending=True),
     Q.sort("c", "f").select("i", "c"),
-    Q.sort("w"),
+    Q.rename({"w": "weight"}).sort("weight"),
     Q.sort("t", "f", descending=[False, True]).resample("500us").agg(a=("i", "first")),
     Q.filter("j % 3 == 0").apply("z", "f * 2").sort("z", "j", descending=True),
     Q.filter("j < 0").sort("f"),
