@@ -7,6 +7,8 @@
   bytes of the functions that go to every task; real manifests of segments that nobody can read;
 * carries: processor time and anonymous memory of this process, processor time of all processes, and
   bytes that go to tasks, for windows along many keys: combined in this process, and in tasks;
+* parts: the same of this process for a grouping that the parts decide, from what tasks tell of them
+  to what tasks are told: time buckets of a median behind an exchange;
 * partials: processor time of this process for a few groups over many segments, beside the same on
   threads. Answers are compared first.
 
@@ -29,6 +31,7 @@ import pyarrow as pa
 import tessel as ts
 from benchmarks.commits.simulated import simulate
 from benchmarks.measure import PeakMemory, processor_milliseconds, processor_seconds
+from tessel.expression.schema import TableSchema
 from tessel.spark_exec import SparkExecutor, spark_session
 from tessel.spark_exec import executor as executor_module
 from tessel.spark_exec.jobs import Jobs
@@ -147,6 +150,41 @@ def carries(rows: int, units: int, keys: int) -> list[dict[str, object]]:
     return lines
 
 
+def parts(count: int, tasks: int = 100) -> dict[str, object]:
+    """Return what grouping so many parts by their facts costs, each of a unit and five minutes."""
+    from pyspark.cloudpickle import dumps
+
+    from tessel.clauses.units.reduced import unit_of_table
+    from tessel.spark_exec.parts import SentParts, known_of, unit_rows
+    from tessel.spark_exec.tasks import route_task
+    from tessel.spark_exec.wire import sequence
+
+    minutes = pa.array(np.arange(5 * count) * 60_000_000, pa.timestamp("us"))
+    rows = pa.table({"t": minutes})
+    schema = TableSchema(pa.schema([("t", minutes.type)]), "t")
+    (clause, *_) = Q.resample("1h").agg(m="median(t)").clauses
+    told = []
+    for run in np.array_split(np.arange(count), tasks):
+        units = (unit_of_table(n, 0, rows.slice(5 * n, 5), "t") for n in run.tolist())
+        sent = (unit_rows(unit, sequence(0, unit.ordinal)) for unit in units)
+        told.append(known_of(itertools.chain.from_iterable(sent)))
+    began = time.process_time()
+    with PeakMemory() as memory:
+        before = memory.peak or 0
+        known = SentParts(filter(None, told), {})
+        groups = clause.restructure(known, schema)
+        routes = known.routes(groups)
+        took = time.process_time() - began
+    return {
+        "parts": count,
+        "groups": len(groups),
+        "driver_s": round(took, 2),
+        "told": sum(len(row.blob) for row in told if row),
+        "closure": len(dumps(route_task(routes))),
+        "memory": (memory.peak or 0) - before,
+    }
+
+
 def partials(segments: int, repeats: int) -> dict[str, object]:
     """Return what seven groups over so many small segments cost here, on Spark and on threads."""
     executor = SparkExecutor(spark_session())
@@ -192,9 +230,16 @@ def main() -> None:
             "{window:>12}{in:>8}{driver_s:>10}{all_s:>8}{closure:>9,}{sent:>12,}".format(**each)
             + f"{each['memory'] // 1_000_000:>6}"  # type: ignore[operator]
         )
+    print(f"{'parts':>10}{'groups':>9}{'driver s':>10}{'told':>12}{'closure':>12}{'MB':>6}")
+    routed = [parts(size) for size in sizes]
+    for each in routed:
+        print(
+            "{parts:>10,}{groups:>9,}{driver_s:>10}{told:>12,}{closure:>12,}".format(**each)
+            + f"{each['memory'] // 1_000_000:>6}"  # type: ignore[operator]
+        )
     grouped = partials(small, repeats)
     print("{segments:,} partials: {spark_s} s, on threads {threads_s} s".format(**grouped))
-    print(json.dumps({"plans": planned, "carries": carried, "partials": grouped}))
+    print(json.dumps({"plans": planned, "carries": carried, "parts": routed, "partials": grouped}))
 
 
 if __name__ == "__main__":

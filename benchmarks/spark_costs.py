@@ -5,7 +5,7 @@
     python -m benchmarks.spark_costs --smoke           # few rows, answers only
 
 In one warm session of two slots: a DataFrame through the data source in both directions, beside
-Parquet (at most twice its time); a question of ten segments (at most 0.2 s of processor time); the
+Parquet (at most twice its processor time); a question of ten segments (at most 0.2 s of it); the
 same sums over more and more segments (the steepest slope between two, in logarithms, at most 1.1),
 beside jobs of Spark that do nothing.
 Processor time is that of the JVM and its Python workers too. Answers are compared first. Prints a
@@ -114,7 +114,7 @@ def _beside(
     name: str, ours: Callable[[], None], theirs: Callable[[], None], repeats: int
 ) -> Figure:
     clock, processor = _taken(ours, repeats)
-    times = clock / _taken(theirs, repeats)[0]
+    times = processor / _taken(theirs, repeats)[1]
     return Figure(f"{name}, times Parquet", clock, processor, times, TIMES_PARQUET)
 
 

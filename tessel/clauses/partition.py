@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,8 @@ from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.grouped.grouping import check_key_type, missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.registry import register
-from tessel.ecs import Piece, ProcessingUnit
+from tessel.clauses.units.reduced import unit_in_buckets
+from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
@@ -78,8 +78,6 @@ class Partition(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give each row its bucket; pieces come out by bucket, rows of each in order."""
-        from tessel.kernels.group_rows import order_of_codes
-
         schema = self.output_schema(unit.schema)
         if not unit.num_rows:
             return unit.with_pieces([], schema)
@@ -90,17 +88,8 @@ class Partition(Clause):
         keys = [table.column(key) for key in stored_names(self.keys)]
         bucket = bucket_of(keys, self.buckets) if keys else np.zeros(table.num_rows, np.int32)
         missing = missing_rows(keys) if self.drop_missing and keys else None
-        if missing is None or not missing.any():
-            order = order_of_codes(bucket, self.buckets)
-        else:
+        present = None
+        if missing is not None and missing.any():
             present = np.flatnonzero(~missing)
             bucket = bucket[present]
-            order = present[order_of_codes(bucket, self.buckets)]
-        ends = np.cumsum(np.bincount(bucket, minlength=self.buckets)).tolist()
-        taken = table.take(arrow_array(order))
-        pieces: list[Piece] = []
-        for number, (start, stop) in enumerate(itertools.pairwise([0, *ends])):
-            if start < stop:
-                part = taken.slice(start, stop - start)
-                pieces += unit.replace(part, bucket=number).pieces
-        return unit.with_pieces(pieces, schema)
+        return unit_in_buckets(unit, table, schema, bucket, self.buckets, present)

@@ -80,6 +80,8 @@ class _Part:
 
         It may lie outside of what there is, and one further than it must where it is not.
         """
+        if math.isinf(value):  # of a unit whose values are not integers
+            return (self.span if (value > 0) != self.downwards else -1), False
         whole = round(value * 10**self.places)
         place = self.high - whole if self.downwards else whole - self.low
         own = whole / 10**self.places if self.places else whole

@@ -7,6 +7,7 @@
 | time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
 | everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first, or come a little at a time |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops; a result, and few rows of few bytes, are brought here by that |
+| all rows by keys | a job samples the keys, then each task gets a range of them; few bytes as below |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
 | several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together; those that are here are sent out, where they are few |
@@ -23,14 +24,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tessel import telemetry
+from tessel.arrays import concat_tables, numpy_array
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.merge import MergeRange
+from tessel.clauses.ordering import Ordering
 from tessel.clauses.partition import Partition
+from tessel.clauses.select import Select
+from tessel.clauses.sort import MergeSorted
+from tessel.clauses.spill.sorting import KeyRanges
 from tessel.ecs import ProcessingUnit
-from tessel.errors import TesselError
+from tessel.errors import CancelledError, TesselError
 from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
@@ -57,6 +63,7 @@ from tessel.spark_exec.running_flows import (
     first_units,
     raising_units,
 )
+from tessel.spark_exec.sampling import WEIGHT
 from tessel.spark_exec.tasks import facts_task, route_task
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
@@ -72,6 +79,12 @@ if TYPE_CHECKING:
 
 _LEAST_BYTES_IN_ROUNDS = 256 * 1024 * 1024
 """Less is not read in two jobs to find out what the second should do."""
+
+_SAMPLED_ROWS = 1_000
+"""For each range of keys: ranges then differ by a tenth or so in their rows."""
+
+_MOST_RANGES, _MOST_SAMPLED = 1 << 14, 1 << 22
+"""Each unit can have a part for each range, and samples come to the driver."""
 
 
 class Barriers:
@@ -142,6 +155,8 @@ class Barriers:
             return self.routed(flow, clause, stage)
         if stage.input is Structure.HASH_BUCKETED:
             return self._by_bucket(flow, stage, before)
+        if isinstance(clause, MergeSorted):
+            return self._by_range(flow, stage, clause.ordering, given)
         if stage.input is Structure.ALL:
             return self._all_in_one(flow, stage, given)
         return self.routed(flow, clause, stage)
@@ -263,6 +278,38 @@ class Barriers:
         frame = self._jobs.grouped(self._runner.frame(flow), partitions)
         made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
         return made.then(stage)
+
+    def _by_range(
+        self, flow: TaskFlow, stage: Stage, ordering: Ordering, given: Given | None
+    ) -> Flow:
+        """Let each task order a range of the keys, as a sample tells them; one task what is few."""
+        ranges = self._runner.tasks(flow)
+        if isinstance(flow, NarrowFlow):
+            size = flow.total_bytes
+            is_few = size <= self._gathered_bytes
+            ranges = 1 if is_few else min(max(self._slots, size // PARTITION_BYTES), _MOST_RANGES)
+        if ranges == 1:
+            return self._all_in_one(flow, stage, given)
+        flow = self._runner.kept(flow)
+        schema = stage.schemas[0]
+        keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
+        wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
+        most = max(1, wanted // self._runner.tasks(flow))
+        try:
+            sampled = self._runner.sample(flow.then(keys), most)
+        except CancelledError:
+            raise
+        except TesselError:  # in columns that are no keys there may be one that comes first
+            sampled = []
+        if not sampled:
+            return self._all_in_one(flow, stage, given)
+        sample = concat_tables(sampled)
+        weights = numpy_array(sample.column(WEIGHT))
+        found = KeyRanges.of_sample(ordering, sample.select(ordering.by), weights, ranges)
+        telemetry.emit("barrier", units=len(found), pieces=sample.num_rows)
+        frame = self._jobs.grouped(self._runner.frame(flow, split=found.split), len(found))
+        made = FrameFlow(frame, partitions=len(found), barriers=barriers_of(flow) + 1)
+        return made.then(stage, given)
 
     def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and flow.seqs.tolist() == [0]:

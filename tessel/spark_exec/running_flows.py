@@ -34,8 +34,10 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
+from tessel.spark_exec.sampling import sample_task
 from tessel.spark_exec.tasks import (
     TaskFunction,
+    UnitSplit,
     count_task,
     later_errors_task,
     reduce_task,
@@ -46,6 +48,7 @@ from tessel.spark_exec.wire import (
     LAST_SEQ,
     WITHHELD_ROWS,
     WireRow,
+    read_parts,
     sequence,
     wire_batch,
 )
@@ -104,12 +107,18 @@ class FlowRunner:
         self._blob_bytes = blob_bytes
         self.kinds = kinds
 
-    def frame(self, flow: TaskFlow, then: TaskFunction | None = None) -> DataFrame:
-        """Return the wire rows of a flow's units; ``then`` changes them in the same tasks."""
+    def frame(
+        self, flow: TaskFlow, then: TaskFunction | None = None, split: UnitSplit | None = None
+    ) -> DataFrame:
+        """Return the wire rows of a flow's units.
+
+        In the same tasks ``split`` puts the rows of each unit into buckets, and ``then`` changes
+        the wire rows.
+        """
         if isinstance(flow, UnionFlow):
             frames = []
             for part in flow.parts:
-                frames.append(self.frame(part, then))
+                frames.append(self.frame(part, then, split))
                 less = flow.barriers - barriers_of(part)
                 if less:
                     frames[-1] = self._jobs.mapped(frames[-1], later_errors_task(less))
@@ -123,12 +132,15 @@ class FlowRunner:
                 self._plugins,
                 self._blob_bytes,
                 flow.given,
+                split,
             )
             return self._jobs.mapped(flow.frame, _in_turn(task, then))
-        return self._jobs.mapped(self._told(flow), _in_turn(self._source(flow), then))
+        return self._jobs.mapped(self._told(flow), _in_turn(self._source(flow, split), then))
 
-    def _source(self, flow: NarrowFlow) -> TaskFunction:
-        return source_task(flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined)
+    def _source(self, flow: NarrowFlow, split: UnitSplit | None = None) -> TaskFunction:
+        return source_task(
+            flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined, split
+        )
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
         """Return the units of a flow as wire rows in buckets of their own, computed once."""
@@ -158,6 +170,11 @@ class FlowRunner:
     def split(self, summaries: DataFrame, keys: Sequence[str], buckets: int) -> DataFrame:
         """Return summaries in buckets of keys."""
         return self._jobs.mapped(summaries, split_task(keys, buckets, self._blob_bytes))
+
+    def sample(self, flow: TaskFlow, most: int) -> list[pa.Table]:
+        """Return a sample of the rows of a flow, of each task at most so many."""
+        taken = self.ordered(flow, sample_task(most))
+        return [part.table for _, rows in taken for part in read_parts(rows)]
 
     def scanned(self, parts: DataFrame, stage: Stage, failed: WireRow | None) -> DataFrame:
         """Return what lies around units, of summaries that are in buckets."""

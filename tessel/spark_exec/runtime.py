@@ -14,6 +14,7 @@ import atexit
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -337,11 +338,13 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
 
 
 def _told(error: Exception) -> str:
-    """Return the text of an error, or its type where the JVM that has the text is gone."""
+    """Return the text of an error: one sentence of a page of the JVM, or its type without one."""
     try:
-        return str(error)
-    except Exception:
+        text = str(error)
+    except Exception:  # the JVM that has the text is gone
         return type(error).__name__
+    thrown = re.search(r"^: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
+    return thrown[1] if thrown else text
 
 
 @contextlib.contextmanager

@@ -63,9 +63,13 @@ from tessel.spark_exec.wire import (
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
 
+UnitSplit = Callable[[ProcessingUnit], ProcessingUnit]
+"""What puts the rows of a unit into buckets."""
+
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
-_NO_DATA = ERROR_ROWS, MARKER_ROWS
+NO_DATA = ERROR_ROWS, MARKER_ROWS
+"""Values of ``rows`` of rows that go on as they are."""
 
 
 def typed_errors(run: TaskFunction) -> TaskFunction:
@@ -90,6 +94,7 @@ def source_task(
     blob_bytes: int,
     given: Given = NOTHING_GIVEN,
     combined: str | None = None,
+    split: UnitSplit | None = None,
 ) -> TaskFunction:
     """Return the task that reads units and runs their chains.
 
@@ -108,6 +113,8 @@ def source_task(
     combined
         The chain, as JSON, of a clause that combines units that follow one another, and of what
         runs on these then.
+    split
+        What puts the rows of each unit into buckets at the end.
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
@@ -118,7 +125,8 @@ def source_task(
             for seq, run in runs:
 
                 def work(seq: int = seq, run: UnitRun = run) -> list[WireRow]:
-                    return unit_rows(run(), seq, blob_bytes)
+                    unit = run()
+                    return unit_rows(unit if split is None else split(unit), seq, blob_bytes)
 
                 yield _guarded(work, seq, 0)
 
@@ -165,6 +173,7 @@ def reduce_task(
     plugins: bytes,
     blob_bytes: int,
     given: Given = NOTHING_GIVEN,
+    split: UnitSplit | None = None,
 ) -> TaskFunction:
     """Return the task that gathers the parts of each bucket into one unit and runs steps on it.
 
@@ -178,7 +187,7 @@ def reduce_task(
         Whether all that arrives is one unit, whatever its bucket.
     barriers
         How many shuffles lie before, which is noted with errors.
-    plugins, blob_bytes, given
+    plugins, blob_bytes, given, split
         As for :func:`source_task`.
     """
 
@@ -215,6 +224,7 @@ def reduce_task(
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit, carried.get(bucket, ()))
+                unit = unit if split is None else split(unit)
                 return unit_rows(unit, seqs[-1], blob_bytes)
 
             yield _guarded(work, seqs[-1], barriers)
@@ -274,7 +284,7 @@ def facts_task() -> TaskFunction:
 
         def parts() -> Iterator[WireRow]:
             for row in received(batches):
-                if row.rows not in _NO_DATA:
+                if row.rows not in NO_DATA:
                     yield row
                 else:
                     others.append(row)
@@ -297,7 +307,7 @@ def route_task(routes: Routes) -> TaskFunction:
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
-        return [row] if row.rows in _NO_DATA else list(change(row))
+        return [row] if row.rows in NO_DATA else list(change(row))
 
     return typed_errors(lambda batches: packed_rows(map(changed, received(batches))))
 
@@ -346,7 +356,7 @@ def stage_task(staging: Staging, barriers: int) -> TaskFunction:
     """Return the task that stages the units that come in, and sends what it staged."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for is_told, rows in itertools.groupby(received(batches), lambda row: row.rows in _NO_DATA):
+        for is_told, rows in itertools.groupby(received(batches), lambda row: row.rows in NO_DATA):
             if is_told:
                 yield wire_batch(rows)
                 continue

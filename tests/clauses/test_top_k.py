@@ -398,3 +398,19 @@ def test_the_first_groups_leave_their_buckets_alone(sort: bool, missing: str) ->
     assert early is (missing == "last")
     order = np.argsort(-whole.column("n").to_numpy(), kind="stable")[:7]
     assert found.equals(whole.take(pa.array(order)))
+
+
+@pytest.mark.parametrize("endless", [float("inf"), float("-inf")])
+@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("descending", [False, True])
+def test_an_endless_limit_of_another_segment(endless: float, at: int, descending: bool) -> None:
+    """Doubles of one segment are integers, beside a segment with one that is none."""
+    values = [0.0, 0.0, 3.0, 1.5, 7.0, 2.0]
+    values.insert(at, endless)
+    store = fresh_store()
+    with options(segment_rows=2):
+        store.write("x", {"f": values})
+    for count in (1, 2, 5):
+        with options(workers=1):
+            found = store.read("x", query=Q.sort("f", descending=descending).head(count))
+        assert found["f"].to_pylist() == sorted(values, reverse=descending)[:count]

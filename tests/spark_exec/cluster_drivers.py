@@ -8,7 +8,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -154,6 +156,51 @@ def refused(master: str, folder: Path, settings: Mapping[str, str], message: str
     assert message in caught.value.message, caught.value
     assert caught.value.hint, caught.value
     assert "\tat " not in str(caught.value), caught.value
+
+
+def grows(master: str, folder: Path) -> None:
+    """Check answers while executors come as tasks wait, and go when they are idle."""
+    dynamic = {
+        "enabled": "true",
+        "shuffleTracking.enabled": "true",
+        "shuffleTracking.timeout": "3s",
+        "minExecutors": "0",
+        "initialExecutors": "1",
+        "maxExecutors": "2",
+        "executorIdleTimeout": "3s",
+        "schedulerBacklogTimeout": "1s",
+    }
+    settings = {f"spark.dynamicAllocation.{name}": value for name, value in dynamic.items()}
+    _session(master, {**settings, "spark.executor.cores": "1"})
+    status = spark_session().sparkContext._jsc.sc().getExecutorMemoryStatus
+    store, executor = _store(folder), SparkExecutor()
+    shuffled = Q.then(Takes(0.3)).groupby("k").agg(n=("x", "nunique"), m=("x", "sum"))
+    _until(lambda: status().size() - 1 == 1)
+    for query in (shuffled, Q.then(Takes(0.3)).sort("x").filter("k != 'b'")):
+        numbers = _numbers_meanwhile(
+            lambda: status().size() - 1, partial(assert_parity, store, "a", query, executor)
+        )
+        assert max(numbers) == 2, numbers
+        _until(lambda: status().size() - 1 == 0)  # each has gone, and what it held
+    _write(store, "written", 0.2)
+    _check_written(store, "written")
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    while not holds():  # against hangs the process has its time
+        time.sleep(0.1)
+
+
+def _numbers_meanwhile(count: Callable[[], int], work: Callable[[], object]) -> list[int]:
+    """Return what is counted again and again while something runs."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        numbers = [count()]
+        while not running.done():
+            time.sleep(0.1)
+            numbers.append(count())
+        running.result()
+    return numbers
 
 
 def failures(cluster: Cluster, folder: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import tessel as ts
 from tests.spark_exec.cluster import Cluster, standalone_cluster
 from tests.spark_exec.scripts import run_script
 
@@ -64,6 +70,47 @@ def test_workers_that_cannot_run_tasks(
 
         os.environ.update({environment!r})
         refused({cluster.master!r}, Path({str(tmp_path)!r}), {settings!r}, {message!r})
+        print("done")
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.slow
+def test_the_first_cluster_of_the_docs_answers(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    block = page.partition("### A first cluster")[2].partition("```sh\n")[2].partition("```")[0]
+    store = ts.open(str(tmp_path / "trades"))
+    store.write("trades", {"t": range(100), "price": [n % 20 for n in range(100)]}, index="t")
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
+    assert block.count("7077") == 4
+    assert block.count("/data/trades") == 1
+    lines = block.replace("7077", port).replace("/data/trades", store.uri).splitlines()
+    wait = f"until (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.2; done"
+    script = "\n".join(["trap 'kill $(jobs -p)' EXIT", *lines[:-1], wait, lines[-1]])
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=500,  # against hangs alone
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["rows"] == 45, done.stdout
+
+
+@pytest.mark.slow
+def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
+    _run(
+        f"""
+        from pathlib import Path
+        from tests.spark_exec.cluster_drivers import grows
+
+        grows({cluster.master!r}, Path({str(tmp_path)!r}))
         print("done")
         """,
         tmp_path,

@@ -81,6 +81,27 @@ def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spark
+def test_settings_that_spark_refuses_are_told_in_a_sentence(tmp_path: Path) -> None:
+    result = run_script(
+        """
+        import pytest
+        from tessel.errors import SparkError
+        from tessel.spark_exec import spark_session
+
+        with pytest.raises(SparkError) as caught:
+            spark_session("local[1]", configuration={"spark.network.timeout": "1s"})
+        assert caught.value.message.startswith("Spark did not start on 'local[1]': "), caught.value
+        assert "spark.network.timeout=1000ms must be" in caught.value.message
+        assert "\\n" not in caught.value.message
+        assert "org.apache" not in caught.value.message
+        print("done")
+        """,
+        folder=tmp_path,
+    )
+    assert result.stdout.endswith("done\n"), result.stderr
+
+
+@pytest.mark.spark
 def test_without_any_java_on_path_a_row_goes_through_and_nothing_is_left(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     temporary = tmp_path / "temporary"

@@ -31,10 +31,10 @@ from tessel.clauses.joining.pairing import Matches, Pairing, pairing_schema, wit
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep, part_bytes
 from tessel.clauses.registry import register
+from tessel.clauses.units.reduced import unit_in_buckets
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
-from tessel.kernels.group_rows import order_of_codes
 from tessel.lazy import dataclass
 
 _MOST_BUCKETS = 1 << 31
@@ -83,22 +83,15 @@ class JoinPartition(JoinStep):
         table = unit.table
         keys = self.shape.left_keys(table) if self.side == "left" else self.shape.right_keys(table)
         rows = np.arange(table.num_rows, dtype=np.int64)
+        table = table.append_column(POSITION, arrow_array(rows + (unit.ordinal << 32)))
         bucket = bucket_of(keys, self.buckets)
         missing = missing_rows(keys)
         if self.shape.keeps_left if self.side == "left" else self.shape.keeps_right:
             bucket[missing] = rows[missing] % self.buckets
         else:
             rows, bucket = rows[~missing], bucket[~missing]
-        order = order_of_codes(bucket, self.buckets)
-        rows, bucket = rows[order], bucket[order]
-        positions = arrow_array(rows + (unit.ordinal << 32))
-        starts = np.flatnonzero(np.diff(bucket, prepend=-1))
-        pieces: list[Piece] = []
-        for start, stop in itertools.pairwise([*starts.tolist(), len(rows)]):
-            part = table.take(arrow_array(rows[start:stop]))
-            part = part.append_column(POSITION, positions.slice(start, stop - start))
-            pieces += unit.replace(part, bucket=int(bucket[start])).pieces
-        return unit.with_pieces(pieces, self.output_schema(unit.schema))
+        schema = self.output_schema(unit.schema)
+        return unit_in_buckets(unit, table, schema, bucket, self.buckets, rows)
 
     @property
     def _number(self) -> int:

@@ -28,14 +28,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, empty_table
+from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.ordering import Ordering, Rows
 from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
 from tessel.clauses.spill.local_pool import Task
 from tessel.clauses.spill.workspace import Account, Workspace
+from tessel.clauses.units.reduced import unit_in_buckets
 from tessel.clauses.values import with_used_entries
 from tessel.closing import Closing
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
 _FIRST_RANGES = 64
@@ -72,6 +75,59 @@ class _Range:
     has_one_key: bool = False
     frames: list[SpillBlock] = field(default_factory=list)
     size: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class KeyRanges:
+    """Ranges of the key, for rows that are ordered range by range in several processes.
+
+    Attributes
+    ----------
+    ordering
+        By what rows are ordered: rows of one key, missing ones too, are in one range.
+    bounds
+        The keys between ranges, in order.
+    is_after
+        For each whether it is the last key of the range before it; else the first one behind.
+    """
+
+    ordering: Ordering
+    bounds: pa.Table
+    is_after: NDArray[np.bool_]
+
+    @classmethod
+    def of_sample(cls, ordering: Ordering, keys: pa.Table, weights: Rows, parts: int) -> KeyRanges:
+        """Return about so many ranges of as many rows each, from a sample: one row at least.
+
+        ``weights`` says how many rows each row of it stands for.
+        """
+        order, numbers = ordering.order_and_numbers(keys)
+        ends = np.cumsum(weights[order])
+        picks = np.searchsorted(ends, np.arange(parts) * ends[-1] // parts, side="right")
+        division = _division(0, keys.num_rows, picks, _begins(numbers, order))
+        cuts, is_after, _ = map(np.array, zip(*division, strict=True))
+        return cls(ordering, keys.take(arrow_array(order[cuts - is_after])), is_after)
+
+    def __len__(self) -> int:
+        return len(self.is_after) + 1
+
+    def of_rows(self, table: pa.Table) -> Rows:
+        """Return the range of each row; int64, shape ``(rows,)``."""
+        bounds = (self.bounds.filter(arrow_array(each)) for each in (~self.is_after, self.is_after))
+        before, after = bounds
+        keys = table.select(self.ordering.by)
+        # Of equal keys, what comes first is first: a bound that is before its key, or after it.
+        order, _ = self.ordering.order_and_numbers(concat_tables([before, keys, after]))
+        rows = order - before.num_rows
+        is_bound = (rows < 0) | (rows >= keys.num_rows)
+        found = np.empty(keys.num_rows, np.int64)
+        found[rows[~is_bound]] = np.cumsum(is_bound)[~is_bound]
+        return found
+
+    def split(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Return a unit with a piece for each range that has rows of it, which stay in order."""
+        table, schema = unit.table, TableSchema(unit.schema.arrow)
+        return unit_in_buckets(unit, table, schema, self.of_rows(table), len(self))
 
 
 class ExternalSort(Closing):
@@ -248,7 +304,8 @@ class ExternalSort(Closing):
             if wanted and not each.frames:
                 if begins is None:
                     begins = _begins(numbers, order)
-                for cut, is_last, one_key in _division(start, end, wanted, begins):
+                picks = start + np.arange(wanted) * (end - start) // wanted
+                for cut, is_last, one_key in _division(start, end, picks, begins):
                     ranges.append(_Range(one_key))
                     pieces.append(rows[start:cut])
                     bounds.append((cut - 1 if is_last else cut, is_last))
@@ -311,15 +368,15 @@ def _begins(numbers: list[NDArray[Any]], order: Rows) -> Rows:
     return np.flatnonzero(differs)
 
 
-def _division(start: int, end: int, parts: int, begins: Rows) -> Iterator[tuple[int, bool, bool]]:
+def _division(start: int, end: int, picks: Rows, begins: Rows) -> Iterator[tuple[int, bool, bool]]:
     """Divide ordered rows into parts between keys.
 
     Parameters
     ----------
     start, end
         The rows; there are some.
-    parts
-        How many parts are wanted; a key that would be in two is a part of its own.
+    picks
+        Where parts are to begin, ascending; a key that would be in two is a part of its own.
     begins
         Where in the order each key begins, and the end of all.
 
@@ -332,8 +389,8 @@ def _division(start: int, end: int, parts: int, begins: Rows) -> Iterator[tuple[
     one_key : bool
         Whether the part is one key.
     """
-    picks = np.append(start + np.arange(parts) * (end - start) // parts, end - 1)
-    keys, counts = np.unique(np.searchsorted(begins, picks, side="right") - 1, return_counts=True)
+    picked = np.searchsorted(begins, np.append(picks, end - 1), side="right") - 1
+    keys, counts = np.unique(picked, return_counts=True)
     for at, (key, count) in enumerate(zip(keys.tolist(), counts.tolist(), strict=True)):
         if not at or count > 1:
             yield max(start, int(begins[key])), False, False

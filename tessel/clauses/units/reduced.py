@@ -10,11 +10,13 @@ its batch.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.arrays import arrow_array, concat_tables
@@ -179,6 +181,42 @@ def unit_of_table(ordinal: int, row: int, table: pa.Table, index: str | None) ->
     rows = RowRange(row, row + table.num_rows)
     piece = Piece(table, rows, ColRange(0, table.num_columns), times)
     return ProcessingUnit(ordinal, schema, [piece])
+
+
+def unit_in_buckets(
+    unit: ProcessingUnit,
+    table: pa.Table,
+    schema: TableSchema,
+    codes: NDArray[Any],
+    buckets: int,
+    rows: NDArray[np.int64] | None = None,
+) -> ProcessingUnit:
+    """Return a unit with a piece for each bucket that has rows of it, which stay in order.
+
+    Parameters
+    ----------
+    unit
+        Whose rows they are.
+    table, schema
+        What comes out of it; there may be more columns than in the unit.
+    codes
+        The bucket of each row, in ``[0, buckets)``.
+    buckets
+        How many there are.
+    rows
+        Of which rows of the table the codes are, ascending; by default of all.
+    """
+    from tessel.kernels.group_rows import order_of_codes
+
+    order = order_of_codes(codes, buckets)
+    codes = codes[order]
+    taken = table.take(arrow_array(order if rows is None else rows[order]))
+    starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
+    pieces: list[Piece] = []
+    for start, stop in itertools.pairwise([*starts, len(codes)]):
+        part = taken.slice(start, stop - start)
+        pieces += unit.replace(part, bucket=int(codes[start])).pieces
+    return unit.with_pieces(pieces, schema)
 
 
 def units_of_tables(
