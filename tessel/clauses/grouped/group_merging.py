@@ -105,6 +105,9 @@ class GroupMerge(Closing):
         self._only_values = bool(self._values)
         self._stays: bool | None = None
         self._by_range = sort and shape.plan.is_compact
+        # Ranges take little to be joined, but many parts of few groups are cut into crumbs: they
+        # are joined early, as long as that leaves little.
+        self._joins_early = True
         self._left: list[SpillBlock] = []
         self._left_file: SpillFile | None = None
         self._buffered: list[PartialGroups] = []
@@ -195,7 +198,7 @@ class GroupMerge(Closing):
     def _most(self) -> int:
         """Bytes of groups that may be held, for all that joining or finishing them takes."""
         limit = self._workspace.account.held_limit
-        if self._by_range or (self._only_values and self._stays):
+        if (self._by_range and not self._joins_early) or (self._only_values and self._stays):
             return limit
         most = limit // _JOIN_TAKES
         return most // _VALUES_TAKE if self._values and not self._shape.keys else most
@@ -217,6 +220,9 @@ class GroupMerge(Closing):
         if not self._stays:
             self._join()
         helped = self._size * _WORTH_MERGING <= max(before, self._most)
+        if self._by_range and self._joins_early and not helped:
+            self._joins_early = False
+            helped = self._fits(size)
         if not (helped and self._workspace.account.fits(size)):
             self._put_aside()
 
