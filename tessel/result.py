@@ -197,7 +197,8 @@ class Result(InNotebooks):
         return Profile(plan, recording, len(self), self.lineage.executor)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_run": None}  # what ran refers to the store
+        # What ran refers to the store.
+        return {**vars(self), "lineage": self.lineage, "_lineage": None, "_run": None}
 
     def to_arrow(self) -> pa.Table:
         """Return the table; its schema metadata holds the lineage as JSON under ``tessel``.

@@ -83,7 +83,7 @@ def words_at(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.uint6
     tail = np.zeros(2 * WORD_BYTES, np.uint8)
     tail[: len(data) - tail_start] = data[tail_start:]
     late = at >= tail_start
-    if not late.any():
+    if readable > 0 and not late.any():
         return np.ndarray((readable,), "<u8", buffer=data, strides=(1,))[at]
     numbers = np.empty(len(at), np.uint64)
     if not late.all():

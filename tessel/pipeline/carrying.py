@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import Carry
-from tessel.clauses.capabilities import CarriesByKey, has_capability
+from tessel.clauses.capabilities import CarriesByKey
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.spill.spool import AsideUnit
@@ -171,7 +171,7 @@ def of_own_keys(stage: Stage, summary: pa.Table, between: Between) -> Between:
     each unit would be told of all keys before it.
     """
     clause = stage.clauses[0]
-    if not has_capability(clause, CarriesByKey) or not clause.carry_keys:
+    if not isinstance(clause, CarriesByKey) or not clause.carry_keys:
         return between
     before, after = (
         carry.filter(arrow_array(_has_key(clause.carry_keys, summary, carry)))

@@ -94,6 +94,7 @@ def test_a_result_that_travelled_has_no_run(store: ts.Store) -> None:
     result = store.read("s")
     there = pickle.loads(pickle.dumps(result))
     assert there.to_arrow().equals(result.to_arrow())
+    assert there.lineage == result.lineage
     with pytest.raises(InvalidInputError, match="not known in this process"):
         there.profile()
 
