@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
-from tessel.expression.text_bytes import order_of_texts, texts_of
-from tessel.kernels.group_rows import group_texts
 
 BoolArray = NDArray[np.bool_]
 
@@ -224,6 +222,8 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """
     codes, entries = different_values(array)
     if is_text_or_binary(array.type):
+        from tessel.expression.text_bytes import order_of_texts
+
         order = order_of_texts(entries)
     else:
         order = numpy_array(pc.sort_indices(entries)).astype(np.int64)
@@ -240,6 +240,9 @@ def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     if not is_text_or_binary(array.type):
         encoded = array.dictionary_encode()
         return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
+    from tessel.expression.text_bytes import texts_of
+    from tessel.kernels.group_rows import group_texts
+
     codes, count = group_texts([texts_of(array)])
     if count == len(array):
         return codes, array

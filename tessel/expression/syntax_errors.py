@@ -41,12 +41,12 @@ _SLIPS = tuple(
         (r"=", "write == to compare"),
         (r"!", "write 'not' for !"),
         (
-            r"\.\s*(?P<name>\w+)\s*\(",
+            r"\.\s*(?P<name>[^\W\d]\w*)\s*\(",
             "functions stand before their arguments: {name}({before}, …); methods are of Python: "
             'ts.col("{before}").{name}(…)',
         ),
         (
-            r"\.\s*(?P<name>\w+)",
+            r"\.\s*(?P<name>[^\W\d]\w*)",
             "a column has no table before its name: {name}; a name with a dot stands in backticks: "
             "`{before}.{name}`",
         ),

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tessel.arrays import allocate, arrow_array, numpy_array
 from tessel.kernels.group_rows import Texts
-from tessel.kernels.order_words import order_of_integers
 
 WORD_BYTES = 8
 _MOST_ORDERED_BYTES = 8 * WORD_BYTES
@@ -106,6 +105,8 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
+    from tessel.kernels.order_words import order_of_integers
+
     texts = texts_of(array)
     starts, lengths = (
         each.astype(np.int64) for each in (texts.offsets[:-1], np.diff(texts.offsets))

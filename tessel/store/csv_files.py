@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from tessel.arrays import empty_table
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.file_kinds import File, FileOptions, UnfitError, unreadable
@@ -176,7 +177,7 @@ class CsvFile(File):
         """Return names and types of the columns, by the first block of text."""
         types = super().first_types()
         schema, batches = self.open(None, as_text=True)
-        text = next(batches, None) or schema.empty_table()
+        text = next(batches, None) or empty_table(schema)
         vars(self).pop("share", None)
         for name, kind in types.items():
             values = text.column(name)

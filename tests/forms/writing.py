@@ -108,9 +108,7 @@ class FormsOfPages:
         any_form = [*(each.name for each in ENCODINGS.values()), None]
         self._forms = any_form if self._chance(0.3) else [self._one_of(any_form)]
         self._inner = [*INNER] if self._chance(0.5) else [EncodingCode.LINEAR]
-        made = column_writer.encode_column(column, shift, self._one_of(_PROFILES), forced)
-        # Statistics are of the rows then, whatever else the dictionary has.
-        return made if column.node.is_dictionary else replace(made, dictionary=None)
+        return column_writer.encode_column(column, shift, self._one_of(_PROFILES), forced)
 
     def _column_dictionary(
         self, column: PhysicalColumn, profile: Profile, forced: str | None
