@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, numpy_array, unified
 
 BoolArray = NDArray[np.bool_]
 
@@ -283,7 +283,7 @@ def _with_dictionaries(
         chunks = table.column(position).chunks if pa.types.is_dictionary(field.type) else []
         if any(map(asks_for_it, chunks)):
             column = pa.chunked_array([changed(chunk) for chunk in chunks], field.type)
-            table = table.set_column(position, field, column)
+            table = table.set_column(position, field, unified(column))
     return table
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tessel as ts
+from tessel.clauses.values import with_used_entries
 from tests.strategies.tables import bits
 
 Q = ts.QueryBuilder()
@@ -67,3 +68,10 @@ def test_the_sign_of_zero_stays_whatever_the_cut(name: str) -> None:
 def test_one_table_is_the_oracle_of_what_is_read() -> None:
     assert _answer("read", 1)[1] == bits(TABLE.column("c"))
     assert len(set(map(str, _answer("read", 1)[1]))) == 2
+
+
+def test_entries_that_are_dropped_leave_one_dictionary() -> None:
+    """Chunks of one dictionary use different entries: Arrow would join what is left of it."""
+    chunks = [ZEROS.slice(at, 1) for at in range(len(ZEROS))]
+    table = with_used_entries(pa.table({"c": pa.chunked_array(chunks)}))
+    assert bits(table.combine_chunks().column("c")) == bits(ZEROS)
