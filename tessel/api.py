@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
@@ -625,20 +625,14 @@ class LazyTable(Verbs):
             return self._limited(limit).collect(executor=executor)
         chosen = named_executor(executor)
         started = time.perf_counter_ns()
-        plan, table, recording = self._ran(chosen, result_table, is_collected=True)
-        shown = self._shown_in_pandas(plan, table)
-        if shown is not None:
+        plan, table, recording = self._ran(chosen, result_table)
+        if (shown := self._shown_in_pandas(plan, table)) is not None:
             table = table.replace_schema_metadata({b"pandas": shown})
-        elapsed_ns = time.perf_counter_ns() - started
-        lineage = functools.partial(self._lineage, plan, chosen.name, elapsed_ns)
+        lineage = partial(self._lineage, plan, chosen.name, time.perf_counter_ns() - started)
         return Result(table, plan.schema.index, lineage, (plan, recording))
 
     def _ran(
-        self,
-        executor: Executor,
-        take: Callable[[Iterator[pa.Table], TableSchema], T],
-        *,
-        is_collected: bool = False,
+        self, executor: Executor, take: Callable[[Iterator[pa.Table], TableSchema], T]
     ) -> tuple[Plan, T, Recording]:
         """Run the query; return its plan, what was taken of its result, and the run's events."""
         recording = Recording()
@@ -649,7 +643,7 @@ class LazyTable(Verbs):
             recording,
             operation("query", self.symbol, recording),
         ):
-            plan = dataclasses.replace(plan, is_collected=is_collected)
+            plan = dataclasses.replace(plan, is_collected=take is result_table)
             return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:

@@ -99,11 +99,13 @@ class VersionNotFoundError(NotFoundError, kind="version-not-found"):
     @classmethod
     def for_version(cls, version: object, *, newest: int) -> Self:
         """Make the error for an unknown version number."""
+        told = shown(version)
+        from_the_end = '; counted from the end: store.versions("trades")[-2]'
         return cls(
-            f"no version {shown(version)} in the store",
+            f"no version {told} in the store",
             hint=f"versions run from 0 (empty) to {newest} (the newest)"
-            + '; counted from the end: store.versions("trades")[-2]' * str(version).startswith("-"),
-            version=shown(version),
+            + from_the_end * told.startswith("-"),
+            version=told,
             newest=newest,
         )
 

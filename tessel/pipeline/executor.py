@@ -89,8 +89,9 @@ class LocalExecutor:
         asked, plan = plan, answered(plan, self.run)
         telemetry.emit("query.run", plan=plan)
         with _running(options, plan.clauses, joins_units=not plugins_of(plan)) as run:
+            run.last = plan.stages[-1] if asked.is_collected else None
             try:
-                for unit in run.units(plan, last=plan.stages[-1] if asked.is_collected else None):
+                for unit in run.units(plan):
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
@@ -234,13 +235,9 @@ class _Run:
         self._inline_bytes = inline_bytes
         self._joins_units = joins_units
         self._stops_early = stops_early
-        self._last: Stage | None = None
+        self.last: Stage | None = None  # what it holds is the result
 
-    def units(
-        self, plan: Plan, symbol: int = 0, *, last: Stage | None = None
-    ) -> Iterator[ProcessingUnit]:
-        """Run a plan; what the stage ``last`` holds is the result."""
-        self._last = last or self._last
+    def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._scan(plan.inputs[0], first, symbol)
@@ -393,7 +390,7 @@ class _Run:
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:
-            stream = self._workspace.stream(before, is_result=stage is self._last)
+            stream = self._workspace.stream(before, is_result=stage is self.last)
             yield from consume_units(stage, stream)
         finally:
             close = getattr(before, "close", None)

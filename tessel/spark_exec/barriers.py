@@ -61,10 +61,10 @@ from tessel.spark_exec.running_flows import (
     PARTITION_BYTES,
     FlowRunner,
     first_units,
-    raising_units,
 )
 from tessel.spark_exec.sampling import WEIGHT
 from tessel.spark_exec.tasks import facts_task, route_task
+from tessel.spark_exec.units import raising_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
     ERROR_ROWS,

@@ -315,3 +315,13 @@ def _from_payload(payload: bytes) -> TesselError:
         raise CorruptStoreError(
             f"an error that came through Spark is damaged ({error}): {payload[:200]!r}"
         ) from error
+
+
+def told_by_java(error: Exception) -> str:
+    """Return the text of an error: one sentence of a page of the JVM, or its type without one."""
+    try:
+        text = str(error)
+    except Exception:  # the JVM that has the text is gone
+        return type(error).__name__
+    thrown = re.search(r"^: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
+    return thrown[1] if thrown else text

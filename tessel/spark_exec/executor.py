@@ -44,10 +44,10 @@ from tessel.spark_exec.running_flows import (
     PARTITION_BYTES,
     FlowRunner,
     first_units,
-    raising_units,
 )
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import stage_task
+from tessel.spark_exec.units import raising_units
 from tessel.spark_exec.wire import MAX_BLOB_BYTES
 from tessel.store.objects.open import address_of
 from tessel.store.operations.staged import StagedRows

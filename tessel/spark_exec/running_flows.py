@@ -43,6 +43,7 @@ from tessel.spark_exec.tasks import (
     reduce_task,
     source_task,
 )
+from tessel.spark_exec.units import in_turn, raising_units
 from tessel.spark_exec.wire import (
     ERROR_ROWS,
     LAST_SEQ,
@@ -110,11 +111,7 @@ class FlowRunner:
     def frame(
         self, flow: TaskFlow, then: TaskFunction | None = None, split: UnitSplit | None = None
     ) -> DataFrame:
-        """Return the wire rows of a flow's units.
-
-        In the same tasks ``split`` puts the rows of each unit into buckets, and ``then`` changes
-        the wire rows.
-        """
+        """Return the wire rows of units; in the same tasks ``split`` and ``then`` change them."""
         if isinstance(flow, UnionFlow):
             frames = []
             for part in flow.parts:
@@ -134,8 +131,8 @@ class FlowRunner:
                 flow.given,
                 split,
             )
-            return self._jobs.mapped(flow.frame, _in_turn(task, then))
-        return self._jobs.mapped(self._told(flow), _in_turn(self._source(flow, split), then))
+            return self._jobs.mapped(flow.frame, in_turn(task, then))
+        return self._jobs.mapped(self._told(flow), in_turn(self._source(flow, split), then))
 
     def _source(self, flow: NarrowFlow, split: UnitSplit | None = None) -> TaskFunction:
         return source_task(
@@ -267,7 +264,7 @@ class FlowRunner:
         if isinstance(flow, NarrowFlow) and self._jobs.takes_rows:
             told, frames = self._rows_told(flow)
             if told and not frames:
-                return self._jobs.rows_of(told, _in_turn(self._source(flow), then))
+                return self._jobs.rows_of(told, in_turn(self._source(flow), then))
         return self.rows(self.frame(flow, then), barriers_of(flow))
 
     def rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
@@ -365,20 +362,6 @@ class FlowRunner:
         frame = self._jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
         return FrameFlow(frame, barriers=0), list(places)
-
-
-def _in_turn(first: TaskFunction, then: TaskFunction | None) -> TaskFunction:
-    """Return the task that does one thing and then, where there is another, that."""
-    return first if then is None else lambda batches: then(first(batches))
-
-
-def raising_units(error: TesselError) -> Iterator[ProcessingUnit]:
-    """Return units of which the first, when it is asked for, raises."""
-
-    def fail(_: None) -> ProcessingUnit:
-        raise error
-
-    return map(fail, [None])
 
 
 def first_units(

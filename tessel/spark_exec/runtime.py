@@ -14,7 +14,6 @@ import atexit
 import contextlib
 import importlib.util
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from tessel.spark_exec.driver import (
     started_driver,
     within_start_timeout,
 )
+from tessel.spark_exec.errors_wire import told_by_java
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.spark_exec.settings import (
     holds_temporary,
@@ -314,7 +314,7 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
                 SparkContext(conf=conf, gateway=gateway).setLogLevel("FATAL")
             session = SparkSession.builder.getOrCreate()
         except Exception as error:
-            told = _told(error)  # before the JVM ends: it is asked for the text of its errors
+            told = told_by_java(error)  # before the JVM ends, which has the text
             if driver is not None:
                 driver.close()
             if isinstance(error, TesselError):
@@ -335,16 +335,6 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
     contained = is_local(master) and not configuration and "SPARK_LOCAL_DIRS" not in os.environ
     contained = contained and holds_temporary(folder)
     return _OwnSession(session, master, folder, driver, java, contained)
-
-
-def _told(error: Exception) -> str:
-    """Return the text of an error: one sentence of a page of the JVM, or its type without one."""
-    try:
-        text = str(error)
-    except Exception:  # the JVM that has the text is gone
-        return type(error).__name__
-    thrown = re.search(r"^: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
-    return thrown[1] if thrown else text
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -40,6 +40,9 @@ from tessel.store.history.documents import open_store, reopened
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import SegmentSource
 from tessel.store.objects.open import open_address
+
+if TYPE_CHECKING:
+    from tessel.spark_exec.tasks import TaskFunction
 
 UnitRun = Callable[[], ProcessingUnit]
 """Reads a unit and runs its chains."""
@@ -186,3 +189,17 @@ def renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUni
     """Return a unit with another number, of another symbol."""
     pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
     return ProcessingUnit(ordinal, unit.schema, pieces)
+
+
+def in_turn(first: TaskFunction, then: TaskFunction | None) -> TaskFunction:
+    """Return the task that does one thing and then, where there is another, that."""
+    return first if then is None else lambda batches: then(first(batches))
+
+
+def raising_units(error: TesselError) -> Iterator[ProcessingUnit]:
+    """Return units of which the first, when it is asked for, raises."""
+
+    def fail(_: None) -> ProcessingUnit:
+        raise error
+
+    return map(fail, [None])
