@@ -643,7 +643,7 @@ class LazyTable(Verbs):
             recording,
             operation("query", self.symbol, recording),
         ):
-            plan = dataclasses.replace(plan, is_collected=take is result_table)
+            plan = dataclasses.replace(plan, is_collected=True)
             return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:

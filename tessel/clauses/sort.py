@@ -160,21 +160,16 @@ class MergeSorted(_Sorting):
             if self.ordering.keeps_index(schema):
                 tables = self._time_by_time(units, schema, workspace)
             else:
-                is_result = isinstance(units, UnitStream) and units.is_result
-                tables = self._all(units, schema, workspace, is_result=is_result)
+                tables = self._all(units, schema, workspace)
             selected = (table.select(after.names) for table in tables)
             yield from units_of_tables(selected, after.index, workspace)
 
     def _all(
-        self,
-        units: Iterable[ProcessingUnit],
-        schema: TableSchema,
-        workspace: Workspace,
-        *,
-        is_result: bool,
+        self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace
     ) -> Iterator[pa.Table]:
         from tessel.clauses.spill.sorting import ExternalSort
 
+        is_result = isinstance(units, UnitStream) and units.is_result
         with ExternalSort(self.ordering, schema.arrow, workspace, is_result=is_result) as rows:
             for unit in units:
                 rows.add(unit.table_as_read)

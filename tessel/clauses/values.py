@@ -235,7 +235,8 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
 def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the distinct values of a plain array without nulls, and for each row which it is.
 
-    Of a million different texts Arrow's dictionary takes 110 to 300 ms, the hash table here 50.
+    Of a million different texts Arrow's dictionary takes 117 ms, the hash table here 48; of 36
+    bytes each, 188 and 93.
     """
     if not is_text_or_binary(array.type):
         encoded = array.dictionary_encode()

@@ -219,7 +219,7 @@ _TICKS = 5
 
 
 def _lanes(part: Lanes) -> Iterator[str]:
-    """Yield HTML that draws lanes; a script can stretch them by the ``data`` attributes."""
+    """Yield HTML that draws lanes; a script stretches them by their ``data-`` attributes."""
     yield f'<div class="lanes" data-stop="{part.stop!r}" data-unit="{escape(part.unit)}">'
     if part.title:
         yield f"<b>{escape(cell_text(part.title))}</b>"

@@ -43,7 +43,7 @@ class ForeignName(NamedTuple):
         return self.ours.removeprefix("lazy.").partition("(")[0]
 
     def written(self, owner: str = "") -> str:
-        """Return what is written here, of an owner; a verb is one of a query, whoever was asked."""
+        """Return the call that does the same here: a method of ``owner``, or a verb of a query."""
         return self.ours if self.ours.startswith("lazy.") else f"{owner}.{self.ours}"
 
 

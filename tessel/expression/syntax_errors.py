@@ -65,7 +65,7 @@ _SLIPS = tuple(
         (r",\d{3}", "digits are not grouped by commas: 1000, or 1_000"),
     )
 )
-"""What starts at the place of an error, and what was meant: the first that fits counts."""
+"""Patterns of the text from the error on, each with its hint; the first that matches is told."""
 _SPACED = re.compile(r"([^\W\d]\w*)\s+$")
 _SHOWN_CHARACTERS = 160
 

@@ -98,7 +98,8 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
 
     Rows are ordered by eight bytes at a time, as numbers; those that are equal so far go on with
     the next eight (a radix sort from the first digit on). What is equal in many bytes is left to
-    Arrow, which compares texts: 1 M of them take it 450 ms, and this 60.
+    Arrow, which compares texts: 1 M texts of 7 bytes take it 274 ms, and this 73; behind 30 bytes
+    that all have in common, 498 and 251.
 
     Returns
     -------

@@ -367,7 +367,10 @@ def consume_parts(
     stage: Stage, ordinal: int, bucket: int | None, units: Iterator[ProcessingUnit]
 ) -> ProcessingUnit:
     """Run a stage on a unit that is more than may be held, from its parts; as `run_clauses`."""
-    clause, consuming = stage.clauses[0], cast("Consumes", stage.clauses[0])
+    clause = stage.clauses[0]
+    consuming: object = clause
+    assert has_capability(consuming, Consumes)
+    consume = consuming.consume
     found: dict[object, None] = {}
 
     def noted() -> Iterator[ProcessingUnit]:
@@ -375,7 +378,7 @@ def consume_parts(
             found.update(dict.fromkeys(unit.attached if unit.num_rows else ()))
             yield unit
 
-    made = _named_errors(clause, lambda: list(consuming.consume(noted(), stage.schemas[0])))
+    made = _named_errors(clause, lambda: list(consume(noted(), stage.schemas[0])))
     schema = made[0].schema if made else stage.schemas[1]
     table = concat_tables([unit.table for unit in made]) if made else schema.empty()
     columns = ColRange(0, table.num_columns)

@@ -197,7 +197,7 @@ def in_turn(first: TaskFunction, then: TaskFunction | None) -> TaskFunction:
 
 
 def raising_units(error: TesselError) -> Iterator[ProcessingUnit]:
-    """Return units of which the first, when it is asked for, raises."""
+    """Return an iterator of units that raises the error when its first unit is asked for."""
 
     def fail(_: None) -> ProcessingUnit:
         raise error

@@ -34,17 +34,20 @@ def _run(source: str, folder: Path) -> None:
     assert done.stdout.endswith("done\n"), done.stdout
 
 
-def test_answers(cluster: Cluster, tmp_path: Path) -> None:
-    _run(
-        f"""
+def _drive(driver: str, cluster: Cluster, folder: Path) -> None:
+    """Run a function of ``cluster_drivers`` in a process of its own."""
+    source = f"""
         from pathlib import Path
-        from tests.spark_exec.cluster_drivers import answers
+        from tests.spark_exec.cluster_drivers import {driver}
 
-        answers({cluster.master!r}, Path({str(tmp_path)!r}))
+        {driver}({cluster.master!r}, Path({str(folder)!r}))
         print("done")
-        """,
-        tmp_path,
-    )
+        """
+    _run(source, folder)
+
+
+def test_answers(cluster: Cluster, tmp_path: Path) -> None:
+    _drive("answers", cluster, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -105,16 +108,7 @@ def test_the_first_cluster_of_the_docs_answers(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
-    _run(
-        f"""
-        from pathlib import Path
-        from tests.spark_exec.cluster_drivers import grows
-
-        grows({cluster.master!r}, Path({str(tmp_path)!r}))
-        print("done")
-        """,
-        tmp_path,
-    )
+    _drive("grows", cluster, tmp_path)
 
 
 @pytest.mark.slow

@@ -162,8 +162,8 @@ class ExternalSort(Closing):
         self._account: Account = workspace.account
         limit = self._account.limit // _PART_ORDERED if most is None else most
         self._most = min(limit, _MOST_ORDERED_BYTES)
-        self._uncounted = self._account.limit * _RESULT_BUDGETS if is_result else 0
-        self._uncounted = min(self._uncounted, _MOST_ORDERED_BYTES)
+        budgets = _RESULT_BUDGETS if is_result else 0
+        self._uncounted = min(budgets * self._account.limit, _MOST_ORDERED_BYTES)
         self._held: list[pa.Table] = []
         self._size = 0
         self._file: SpillFile | None = None

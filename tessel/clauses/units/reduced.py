@@ -210,8 +210,7 @@ def unit_in_buckets(
 
     order = order_of_codes(codes, buckets)
     codes = codes[order]
-    # Of one dictionary a column, where codes of floats come from several segments.
-    taken = concat_tables([table]).take(arrow_array(order if rows is None else rows[order]))
+    taken = table.take(arrow_array(order if rows is None else rows[order]))
     starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
     pieces: list[Piece] = []
     for start, stop in itertools.pairwise([*starts, len(codes)]):

@@ -56,7 +56,7 @@ class ReadColumns:
         return ReadColumns(dict(self._made))
 
     def filter(self, mask: pa.Array, left: int) -> ReadColumns:
-        """Return the rows where a mask is true, of which ``left`` are."""
+        """Return the rows where a mask is true; there are ``left`` of them."""
         found = self._each(lambda values: values.filter(mask))
         if left * _FEW_PART < len(mask):
             for name in found._made:
