@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -101,8 +103,24 @@ def _options(
 register_all(app)
 
 
+_AGAIN_SECONDS = 0.01
+
+
+def _keep_interrupts(told: sys.UnraisableHookArgs) -> None:
+    """Raise Ctrl-C again that came where nothing can be raised, such as as an object is freed.
+
+    Python would print and forget it, and the command would go on.
+    """
+    if isinstance(told.exc_value, KeyboardInterrupt):
+        # Later, and from another thread: here it would be lost the same way.
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(told)
+
+
 def run() -> None:
     """Run the command of this process and exit with its code."""
+    sys.unraisablehook = _keep_interrupts
     try:
         app()
     except (BrokenPipeError, SystemExit) as error:

@@ -152,6 +152,7 @@ class _Column:
         values_width = max(map(text_width, self.texts), default=0)
         self.least = values_width if self.numeric else min(values_width, _LEAST_TEXT_WIDTH)
         self.least = max(self.least, min(text_width(self.heading[0]), _LEAST_TEXT_WIDTH))
+        self.least = max(self.least, text_width(ELLIPSIS))  # a first heading may have no width
         self.width = max(self.least, min(max(titles, values_width), limit))
 
     def padded(self, text: str) -> str:

@@ -359,6 +359,12 @@ def test_boxes_are_straight_and_within_the_width(data: st.DataObject, columns: i
     assert widths.pop() <= max(width, 2 * 27 + 5)
 
 
+def test_a_heading_without_width_takes_a_cell():
+    headings = ("\u0301\naaaa", "b" * 40)
+    lines = render_text(Table("", headings, ()), width=31).splitlines()
+    assert len({text_width(line) for line in lines}) == 1
+
+
 @given(st.text(), st.integers(1, 20))
 def test_shortened_text_fits(text: str, width: int):
     short = shortened(text, width)

@@ -1,4 +1,7 @@
-"""Ctrl-C while a CSV file is read: Arrow's own handler of interrupts lost one in ten."""
+"""Ctrl-C that could be lost: to Arrow's own handler, of which one in ten was, and to Python's.
+
+While a CSV file is read, and as an object is freed.
+"""
 
 from __future__ import annotations
 
@@ -50,3 +53,26 @@ def test_csv_is_read_under_the_handler_of_python() -> None:
     reading = [text for text in texts if "csv.read_csv(" in text or "csv.open_csv(" in text]
     assert reading
     assert all("pa.enable_signal_handlers(False)" in text for text in reading)
+
+
+_FREES = """
+import signal, sys, time
+from tessel.cli.app import app, run
+
+class Freed:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@app.command()
+def waits():
+    Freed()
+    time.sleep(60)
+
+sys.argv[1:] = ["waits"]
+run()
+"""
+
+
+def test_an_interrupt_as_an_object_is_freed_ends_the_command() -> None:
+    outcome = subprocess.run([sys.executable, "-c", _FREES], capture_output=True, text=True)
+    assert outcome.returncode == 130, outcome.stderr
