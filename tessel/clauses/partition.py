@@ -86,7 +86,7 @@ class Partition(Clause):
             place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)
             table = table.append_column(POSITION, arrow_array(place))
         keys = [table.column(key) for key in stored_names(self.keys)]
-        bucket = bucket_of(keys, self.buckets) if keys else np.zeros(table.num_rows, np.int32)
+        bucket = bucket_of(keys, self.buckets) if keys else np.zeros(table.num_rows, np.int64)
         missing = missing_rows(keys) if self.drop_missing and keys else None
         present = None
         if missing is not None and missing.any():

@@ -108,7 +108,7 @@ def split_task(keys: Sequence[str], buckets: int, blob_bytes: int) -> TaskFuncti
             codes = np.zeros(part.table.num_rows, np.int64)
             if keys:
                 columns = [part.table.column(name) for name in keys]
-                codes = bucket_of(columns, buckets).astype(np.int64)
+                codes = bucket_of(columns, buckets)
             order, bounds = rows_by_code(codes, buckets)
             ordered = part.table.take(arrow_array(order))
             for bucket in np.flatnonzero(np.diff(bounds)).tolist():

@@ -193,6 +193,6 @@ def test_buckets_out_of_range_are_refused() -> None:
 
 def test_buckets_are_numbers_below_their_count() -> None:
     found = bucket_of([pa.array(np.arange(1000))], 7)
-    assert found.dtype == np.int32
+    assert found.dtype == np.int64
     assert set(found.tolist()) == set(range(7))
     assert set(bucket_of([pa.array(np.arange(10))], 1).tolist()) == {0}

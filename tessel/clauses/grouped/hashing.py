@@ -64,7 +64,7 @@ Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Hashes = NDArray[np.uint64]
 
 
-def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int32]:
+def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int64]:
     """Return the bucket of every row.
 
     Parameters
@@ -78,7 +78,7 @@ def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int32]:
     Returns
     -------
     numpy.ndarray
-        int32, shape ``(rows,)``, in ``[0, buckets)``. Rows of equal keys share a bucket, whatever
+        int64, shape ``(rows,)``, in ``[0, buckets)``. Rows of equal keys share a bucket, whatever
         the representation of the columns.
 
     Raises
@@ -90,9 +90,11 @@ def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int32]:
         raise InvalidInputError(
             f"{buckets} buckets are asked for", hint="ask for 1 to 2**31 - 1", buckets=buckets
         )
-    high = hash_rows(columns) >> np.uint64(32)
-    scaled = (high * np.uint64(buckets)) >> np.uint64(32)
-    return scaled.astype(np.int32)
+    hashes = hash_rows(columns)
+    hashes >>= np.uint64(32)
+    hashes *= np.uint64(buckets)
+    hashes >>= np.uint64(32)
+    return hashes.view(np.int64)
 
 
 def hash_rows(columns: Sequence[Column]) -> Hashes:
@@ -103,9 +105,11 @@ def hash_rows(columns: Sequence[Column]) -> Hashes:
             f"key columns have lengths {sorted(lengths)}" if columns else "no key columns",
             hint="give one key column or more, all of one length",
         )
-    hashes = np.zeros(lengths.pop(), np.uint64)
+    hashes: Hashes | None = None
     for column in columns:
-        hashes = _mix(hashes + hash_column(column))
+        each = hash_column(column)
+        hashes = _mix(each if hashes is None else hashes + each)
+    assert hashes is not None
     return hashes
 
 
@@ -113,7 +117,7 @@ def hash_column(column: Column) -> Hashes:
     """Return the hash of every value of one column: uint64, shape ``(rows,)``."""
     if isinstance(column, pa.ChunkedArray):
         parts = [hash_column(chunk) for chunk in column.chunks]
-        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint64), *parts])
     if pa.types.is_dictionary(column.type):
         return _hash_dictionary(column)
     array = normalised(column)
@@ -146,7 +150,7 @@ def _hash_plain(array: pa.Array) -> Hashes:
     if is_text_or_binary(kind):
         return _hash_bytes(array)
     numbers = integers(array)
-    wide = numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64)
+    wide = numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64, copy=False)
     return _mix(wide.view(np.uint64))
 
 

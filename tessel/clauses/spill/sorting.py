@@ -25,10 +25,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, concat_tables, empty_table
+from tessel.arrays import arrow_array, concat_tables, empty_table, places, rows_at
 from tessel.clauses.ordering import Ordering, Rows
 from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
@@ -338,24 +337,10 @@ def _taken(names: list[str], columns: list[pa.ChunkedArray], rows: Rows | None) 
     50.
     """
     if rows is not None:
-        # Arrow takes by places of 32 bits in three quarters of the time.
-        places = arrow_array(rows.astype(np.int32) if len(rows) >> 31 == 0 else rows)
+        taken = places(rows)
         for at, column in enumerate(columns):
-            columns[at] = _rows_of(column.chunk(0), places)
+            columns[at] = rows_at(column, taken)
     return pa.Table.from_arrays(columns, names)
-
-
-def _rows_of(values: pa.Array, places: pa.Array) -> pa.Array:
-    """Return values at places, all of which are there.
-
-    Arrow takes values and then whether there are any in 4 ns a row, both at once in 5 to 30.
-    """
-    if not (values.null_count and pa.types.is_primitive(values.type)):
-        return pc.take(values, places, boundscheck=False)
-    kind, buffers = values.type, values.buffers()
-    whole = pa.Array.from_buffers(kind, len(values), [None, buffers[1]], 0, values.offset)
-    pair = (pc.take(each, places, boundscheck=False) for each in (values.is_valid(), whole))
-    return pa.Array.from_buffers(kind, len(places), [each.buffers()[1] for each in pair])
 
 
 def _begins(numbers: list[NDArray[Any]], order: Rows) -> Rows:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel import telemetry
-from tessel.arrays import arrow_array, concat_tables
+from tessel.arrays import arrow_array, concat_tables, places, rows_at
 from tessel.cached import cached
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange, TimeRange
@@ -187,7 +187,7 @@ def unit_in_buckets(
     unit: ProcessingUnit,
     table: pa.Table,
     schema: TableSchema,
-    codes: NDArray[Any],
+    codes: NDArray[np.int64],
     buckets: int,
     rows: NDArray[np.int64] | None = None,
 ) -> ProcessingUnit:
@@ -200,22 +200,21 @@ def unit_in_buckets(
     table, schema
         What comes out of it; there may be more columns than in the unit.
     codes
-        The bucket of each row, in ``[0, buckets)``.
+        The bucket of each row, int64, in ``[0, buckets)``.
     buckets
         How many there are.
     rows
         Of which rows of the table the codes are, ascending; by default of all.
     """
-    from tessel.kernels.group_rows import order_of_codes
+    from tessel.kernels.group_rows import rows_by_code
 
-    order = order_of_codes(codes, buckets)
-    codes = codes[order]
-    taken = table.take(arrow_array(order if rows is None else rows[order]))
-    starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
+    order, starts = rows_by_code(codes, buckets)
+    at = places(order if rows is None or len(rows) == table.num_rows else rows[order])
+    taken = pa.Table.from_arrays([rows_at(each, at) for each in table.columns], table.column_names)
     pieces: list[Piece] = []
-    for start, stop in itertools.pairwise([*starts, len(codes)]):
-        part = taken.slice(start, stop - start)
-        pieces += unit.replace(part, bucket=int(codes[start])).pieces
+    for bucket, (start, stop) in enumerate(itertools.pairwise(starts.tolist())):
+        if start < stop:
+            pieces += unit.replace(taken.slice(start, stop - start), bucket=bucket).pieces
     return unit.with_pieces(pieces, schema)
 
 
