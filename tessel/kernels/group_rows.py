@@ -21,6 +21,7 @@ of rows is made on the way: memory that was never touched costs more than work.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
-from tessel.kernels.word_numbers import WordNumbers
+from tessel.kernels.word_numbers import WordNumbers, expected_distinct
 from tessel.lazy import dataclass
 
 Integers = NDArray[np.int64]
@@ -91,7 +92,6 @@ def number_groups(numbers: Any, table: Any, codes: Any, first_row: Any) -> int:
 
 _WORD_BYTES = 8
 _LEAST_SLOTS = 1 << 13
-_MOST_GROWN = 64
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -138,9 +138,8 @@ def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, int]:
             row = assign_groups(data, offsets, own, table, held, extents, groups, row)
             if row < len(own):
                 # As many as there will be, if they go on to come as they did.
-                expected = int(groups[0]) * rows // (first + row)
-                slots = 1 << (2 * expected).bit_length()
-                slots = min(max(slots, 4 * len(table)), _MOST_GROWN * len(table))
+                expected = expected_distinct(first + row, int(groups[0]), rows)
+                slots = max(4 * len(table), 1 << math.ceil(2 * expected).bit_length())
                 table, smaller = np.zeros((slots, 2), np.int64), table
                 move_texts(smaller, table)
         first += len(own)
@@ -150,8 +149,9 @@ def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, int]:
 def _readable(chunk: Texts) -> Iterator[Texts]:
     """Cut a chunk so that eight bytes can be read from any place of a text, by copying its end."""
     starts, ends = chunk.offsets[:-1], chunk.offsets[1:]
-    within = np.searchsorted(ends, len(chunk.data) - _WORD_BYTES, side="right")
-    row = int(within) if len(chunk.data) >= _WORD_BYTES else 0
+    # A number of another type would have numpy copy all ends.
+    last = min(len(chunk.data) - _WORD_BYTES, np.iinfo(ends.dtype).max)
+    row = int(np.searchsorted(ends, ends.dtype.type(last), side="right")) if last >= 0 else 0
     if row:
         yield Texts(chunk.data, chunk.offsets[: row + 1])
     if row < len(chunk):

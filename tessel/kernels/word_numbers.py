@@ -10,6 +10,7 @@ Programming, volume 3, section 6.4, algorithm L), at most half full.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,24 @@ class WordNumbers:
         return codes
 
 
+def expected_distinct(sampled: int, found: int, rows: int) -> float:
+    """Return how many distinct values so many rows have, judging by those that a sample has.
+
+    As if each row took one of a number of values by chance: ``found = n (1 - exp(-sampled / n))``.
+    Rows whose values come in runs have fewer than that for their number, in a sample as well.
+    """
+    if found >= sampled:
+        return rows
+    low, high = float(found), float(sampled) * sampled
+    while high - low > 0.01 * low:
+        middle = math.sqrt(low * high)
+        if -middle * math.expm1(-sampled / middle) < found:
+            low = middle
+        else:
+            high = middle
+    return -high * math.expm1(-rows / high)
+
+
 def word_slots(words: Integers) -> tuple[Integers, int]:
     """Return the hash table of some words, for :func:`are_words` and :func:`numbers_of_words`.
 
@@ -136,7 +155,9 @@ def _numbered(
         row = number_in_slots(words, absent, 64 - bits, table, codes, row, count)
         if row == len(words):
             return table, 64 - bits, int(count[0])
-        bits += _MORE_BITS
+        # As many words as there will be, if they go on to come as they did.
+        expected = expected_distinct(row, int(count[0]), len(words))
+        bits = max(bits + _MORE_BITS, math.ceil(2 * expected).bit_length())
         table, full = _free_slots(bits), table
         move_slots(full, 64 - bits, table)
 

@@ -13,7 +13,6 @@ __getattr__ = names_from(
     __name__,
     {
         "difference": "Difference SegmentRows SymbolDifference",
-        "encodings.values": "expected_distinct",
         "history.refs": "MAIN",
         "index_column": "Run check_index_type checked_order index_integers merge_ordered sorted_by",
         "lru_cache": "LruCache",

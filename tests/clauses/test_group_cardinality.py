@@ -13,12 +13,12 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregation import MergeAggregation, PartialAggregation
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.partition import Partition
+from tessel.kernels.word_numbers import expected_distinct
 from tessel.options import options
 from tessel.pipeline.executor import LocalExecutor
 from tessel.pipeline.plan import Plan, answered
 from tessel.pipeline.planner import group_cardinality
 from tessel.pipeline.planner.planner import plan_query
-from tessel.store import expected_distinct
 from tests.clauses.helpers import events, stored
 from tests.strategies.tables import bits
 

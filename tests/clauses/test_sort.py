@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tessel.arrays import rows_at
 from tessel.clauses import QueryBuilder
 from tessel.clauses import ordering as ordering_module
 from tessel.clauses.ordering import Ordering
@@ -511,7 +512,7 @@ def test_rows_are_taken_with_their_gaps(kind: pa.DataType, one: Any, offset: int
     column = pa.array([None, one, one] * 20, kind)[offset:]
     for count in (0, 100):
         places = pa.array(random.integers(0, len(column), count))
-        found = sorting_module._rows_of(column, places)
+        found = rows_at(column, places)
         found.validate(full=True)
         assert found.equals(column.take(places))
 

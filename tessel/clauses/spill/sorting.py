@@ -17,7 +17,9 @@ others are ordered side by side, by the threads of the query.
 
 from __future__ import annotations
 
+import bisect
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import partial
@@ -103,7 +105,7 @@ class KeyRanges:
         order, numbers = ordering.order_and_numbers(keys)
         ends = np.cumsum(weights[order])
         picks = np.searchsorted(ends, np.arange(parts) * ends[-1] // parts, side="right")
-        division = _division(0, keys.num_rows, picks, _begins(numbers, order))
+        division = _division(0, keys.num_rows, picks, numbers, order)
         cuts, is_after, _ = map(np.array, zip(*division, strict=True))
         return cls(ordering, keys.take(arrow_array(order[cuts - is_after])), is_after)
 
@@ -292,7 +294,6 @@ class ExternalSort(Closing):
         order, numbers = self._ordering.order_and_numbers(self._dictionaries.comparable(every))
         rows = order - before.num_rows
         ends = np.append(np.flatnonzero((rows < 0) | (rows >= keys.num_rows)), len(rows))
-        begins: Rows | None = None
         parts = _LATER_RANGES if any(each.frames for each in self._ranges) else _FIRST_RANGES
         ranges: list[_Range] = []
         pieces: list[Rows] = []
@@ -301,10 +302,8 @@ class ExternalSort(Closing):
         for each, end, is_after in zip(self._ranges, ends, [*self._is_after, False], strict=True):
             wanted = parts * (end - start) // keys.num_rows
             if wanted and not each.frames:
-                if begins is None:
-                    begins = _begins(numbers, order)
                 picks = start + np.arange(wanted) * (end - start) // wanted
-                for cut, is_last, one_key in _division(start, end, picks, begins):
+                for cut, is_last, one_key in _division(start, end, picks, numbers, order):
                     ranges.append(_Range(one_key))
                     pieces.append(rows[start:cut])
                     bounds.append((cut - 1 if is_last else cut, is_last))
@@ -343,17 +342,9 @@ def _taken(names: list[str], columns: list[pa.ChunkedArray], rows: Rows | None) 
     return pa.Table.from_arrays(columns, names)
 
 
-def _begins(numbers: list[NDArray[Any]], order: Rows) -> Rows:
-    """Return where in an order another key begins, and the end of all."""
-    differs = np.ones(len(order) + 1, np.bool_)
-    differs[1:-1] = False
-    for each in numbers:
-        values = each[order]
-        differs[1:-1] |= values[1:] != values[:-1]
-    return np.flatnonzero(differs)
-
-
-def _division(start: int, end: int, picks: Rows, begins: Rows) -> Iterator[tuple[int, bool, bool]]:
+def _division(
+    start: int, end: int, picks: Rows, numbers: list[NDArray[Any]], order: Rows
+) -> Iterator[tuple[int, bool, bool]]:
     """Divide ordered rows into parts between keys.
 
     Parameters
@@ -362,8 +353,8 @@ def _division(start: int, end: int, picks: Rows, begins: Rows) -> Iterator[tuple
         The rows; there are some.
     picks
         Where parts are to begin, ascending; a key that would be in two is a part of its own.
-    begins
-        Where in the order each key begins, and the end of all.
+    numbers, order
+        The keys as numbers, and the order of these.
 
     Yields
     ------
@@ -374,10 +365,19 @@ def _division(start: int, end: int, picks: Rows, begins: Rows) -> Iterator[tuple
     one_key : bool
         Whether the part is one key.
     """
-    picked = np.searchsorted(begins, np.append(picks, end - 1), side="right") - 1
-    keys, counts = np.unique(picked, return_counts=True)
-    for at, (key, count) in enumerate(zip(keys.tolist(), counts.tolist(), strict=True)):
+    picked = [_rows_of_key(numbers, order, at) for at in [*picks.tolist(), end - 1]]
+    for at, ((begin, stop), count) in enumerate(Counter(picked).items()):
         if not at or count > 1:
-            yield max(start, int(begins[key])), False, False
+            yield max(start, begin), False, False
         if at or count > 1:
-            yield min(end, int(begins[key + 1])), True, count > 1
+            yield min(end, stop), True, count > 1
+
+
+def _rows_of_key(numbers: list[NDArray[Any]], order: Rows, at: int) -> tuple[int, int]:
+    """Return where in an order the key begins and ends that stands at a place."""
+
+    def is_other(place: int) -> bool:
+        return any(each[order[place]] != each[order[at]] for each in numbers)
+
+    begin = bisect.bisect_left(range(at), True, key=lambda place: not is_other(place))
+    return begin, bisect.bisect_left(range(len(order)), True, at, key=is_other)

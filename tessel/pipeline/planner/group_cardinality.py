@@ -22,11 +22,11 @@ from tessel.clauses.positional import Head
 from tessel.clauses.select import Select
 from tessel.clauses.structures import structure_by_row_slice
 from tessel.clauses.values import is_temporal
+from tessel.kernels.word_numbers import expected_distinct
 from tessel.pipeline.packing import small_runs
 from tessel.pipeline.plan import Plan, Question, SourceUnits
 from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
-from tessel.store.encodings.values import expected_distinct
 from tessel.store.manifest.index import SegmentIndex
 
 _LEAST_ROWS = 1 << 19

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import InvalidInputError
+from tessel.kernels.word_numbers import expected_distinct
 from tessel.store.encodings.base import (
     COMPACT,
     FAST,
@@ -34,7 +35,6 @@ from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encodin
 from tessel.store.encodings.values import (
     INTEGER_ENCODINGS,
     PhysicalValues,
-    expected_distinct,
     native_dtype,
 )
 

@@ -9,7 +9,6 @@ offers these names too.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final, TypeAlias
@@ -299,21 +298,3 @@ def check_validity(page: Page) -> None:
     nulls = page.rows - count_ones(bitmap, page.rows)
     if nulls != page.null_count:
         raise page.damaged(f"{nulls} rows are null, where the record says {page.null_count}")
-
-
-def expected_distinct(sampled: int, found: int, rows: int) -> float:
-    """Return how many distinct values so many rows have, judging by those that a sample has.
-
-    As if each row took one of a number of values by chance: ``found = n (1 - exp(-sampled / n))``.
-    Rows whose values come in runs have fewer than that for their number, in a sample as well.
-    """
-    if found >= sampled:
-        return rows
-    low, high = float(found), float(sampled) * sampled
-    while high - low > 0.01 * low:
-        middle = math.sqrt(low * high)
-        if -middle * math.expm1(-sampled / middle) < found:
-            low = middle
-        else:
-            high = middle
-    return -high * math.expm1(-rows / high)

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array
 from tessel.clauses.values import NUMBERS, TIMES, doubles, integers, of_integers
 from tessel.errors import ExecutionError
+from tessel.kernels.word_numbers import expected_distinct
 from tessel.lazy import dataclass
-from tessel.store.encodings.values import expected_distinct
 
 Integers = NDArray[np.int64]
 
@@ -48,6 +48,9 @@ _SIGN = np.int64(-(1 << 63))
 _MAGNITUDE = np.int64((1 << 63) - 1)
 _REPEATS = 2
 """Values that occur so often on the average are kept once, with how often they occur."""
+
+_LARGE_ROWS = 1 << 14
+"""Runs of so many numbers on the average are no more sorted in a cache next to the processor."""
 
 _SAMPLED_ROWS = 1 << 12
 _MIX = -0x61C8864680B583EB
@@ -92,8 +95,12 @@ class ValueRuns:
         counts = count_close(self.numbers, self.starts)
         far = np.flatnonzero(counts < 0)
         if len(far):
-            held = (self if len(far) == len(counts) else self.take(far)).ordered()
-            counts[far] = count_different(held.numbers, held.starts)
+            held = self if len(far) == len(counts) else self.take(far)
+            if _are_large(held.starts) and _may_repeat(held.numbers, held.starts):
+                counts[far] = np.diff(_looked_up(held, once=True).starts)
+            else:
+                held = held.ordered()
+                counts[far] = count_different(held.numbers, held.starts)
         return counts
 
     def take(self, groups: Integers) -> ValueRuns:
@@ -247,9 +254,12 @@ def _are_ascending(numbers: Integers, starts: Integers) -> bool:
 
 
 def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
-    """Sort runs, and keep what repeats once, with how often it occurs, where that is less."""
+    """Keep what repeats once, with how often it occurs, where that is less; runs may be sorted."""
     from tessel.kernels.order_words import count_different, count_repeats
 
+    if _are_large(runs.starts):
+        found = _looked_up(runs, once)
+        return found if once or len(found.numbers) * _REPEATS <= len(runs.numbers) else runs
     ordered = runs.ordered()
     counts = count_different(ordered.numbers, ordered.starts)
     if int(counts.sum()) * _REPEATS > len(ordered.numbers) and not once:
@@ -257,6 +267,31 @@ def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
     numbers, times = count_repeats(ordered.numbers, ordered.starts, counts)
     starts = np.concatenate([[0], np.cumsum(counts)])
     return ValueRuns(numbers, None if once else times, starts)
+
+
+def _are_large(starts: Integers) -> bool:
+    """Return whether runs are so large that a hash table finds what repeats before a sort does."""
+    return int(starts[-1]) >= _LARGE_ROWS * (len(starts) - 1)
+
+
+def _looked_up(runs: ValueRuns, once: bool) -> ValueRuns:
+    """Return runs that hold each number once, which is found in a hash table."""
+    from tessel.kernels.word_numbers import WordNumbers
+
+    numbers, times, ends = list[Integers](), list[Integers](), [0]
+    for start, stop in itertools.pairwise(runs.starts.tolist()):
+        own = runs.numbers[start:stop]
+        words = WordNumbers(own)
+        found = np.empty(len(words), np.int64)
+        found[words.codes] = own
+        if not once:
+            order = np.argsort(found)
+            found = found[order]
+            times.append(np.bincount(words.codes, minlength=len(words))[order])
+        numbers.append(found)
+        ends.append(ends[-1] + len(found))
+    counted = None if once else np.concatenate(times)
+    return ValueRuns(np.concatenate(numbers), counted, np.array(ends))
 
 
 def _added(numbers: Integers, times: Integers, starts: Integers, low: int, span: int) -> ValueRuns:
