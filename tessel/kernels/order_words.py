@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.arrays import allocate
 from tessel.kernels.declare import inner, kernel
 
 Integers = NDArray[np.int64]
@@ -51,7 +52,7 @@ def order_of_integers(numbers: Integers) -> Integers:
     most = min(_LEADING_BITS, _WORD_BITS - row_bits)
     shift = max(0, bits - most)
     words = _sorted_words(numbers, least, shift, bits - shift)
-    order = np.empty(len(numbers), np.int64)
+    order = allocate(len(numbers), np.int64)
     if place_rows_of_words(words, row_bits, numbers if shift else numbers[:0], order):
         return order
     # Many rows are equal in their leading bits: ordered by the others first, they are in order.
@@ -63,7 +64,7 @@ def order_of_integers(numbers: Integers) -> Integers:
 
 def _sorted_words(numbers: Integers, least: int, shift: int, bits: int) -> NDArray[np.uint64]:
     row_bits = len(numbers).bit_length()
-    words, spare = np.empty((2, len(numbers)), np.uint64)
+    words, spare = allocate((2, len(numbers)), np.uint64)
     write_words(numbers, least % (1 << _WORD_BITS), shift, row_bits, words)
     passes = -(-bits // _DIGIT_BITS)
     counts = np.zeros((passes, 1 << _DIGIT_BITS), np.uint64)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates.holistic import GroupValues, Values
 from tessel.clauses.aggregates.kernels.value_runs import ordered_integers, placed_runs
-from tessel.clauses.grouped.value_ranges import ValueRanges
+from tessel.clauses.grouped.value_ranges import ValueBuckets, ValueRanges
 from tessel.clauses.spill import Workspace
 from tessel.options import current, options
 from tests.clauses.helpers import fresh_store
@@ -89,3 +89,48 @@ def test_statistics_of_everything_past_the_budget(drifting: bool) -> None:
     assert row["m"] == np.median(held)
     assert row["n"] == len(np.unique(held))
     assert row["c"] == len(np.unique(np.round(held, 3)))
+
+
+_KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.binary(6), pa.decimal128(20, 2)]
+
+
+@pytest.mark.parametrize("budget", [1, 2_000, 50_000, 1 << 28])
+@pytest.mark.parametrize("kind", _KINDS, ids=str)
+def test_buckets_give_each_value_once(kind: pa.DataType, budget: int) -> None:
+    random = np.random.default_rng(budget)
+    values = Values(kind, once=True)
+    with (
+        options(live_bytes=budget),
+        Workspace(current()) as workspace,
+        contextlib.closing(ValueBuckets(workspace)) as buckets,
+    ):
+        seen = set[object]()
+        for most in (1, 40, 5_000):
+            texts = pa.array(random.integers(0, most, 3_000) + 100_000).cast(pa.string())
+            array = texts.cast(pa.binary()).cast(kind) if kind == pa.binary(6) else texts.cast(kind)
+            runs = placed_runs(np.arange(len(array)), np.zeros(len(array), np.int64), 1)
+            buckets.add(values.of_groups(GroupValues(runs, kind, entries=array)))
+            seen |= set(array.to_pylist())
+        found = [value for chunk in buckets.chunks() for value in chunk.to_pylist()]
+    assert len(found) == len(seen)
+    assert set(found) == seen
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.null(), *_KINDS], ids=str)
+def test_different_values_of_everything_past_the_budget(kind: pa.DataType) -> None:
+    random = np.random.default_rng(9)
+    numbers = random.integers(0, 20_000, 30_000) + (100_000 if kind != pa.bool_() else -10_000)
+    plain = pa.array(np.maximum(numbers, 0), mask=random.random(30_000) < 0.1)
+    if kind == pa.binary(6):
+        column = plain.cast(pa.string()).cast(pa.binary()).cast(kind)
+    elif pa.types.is_null(kind):
+        column = pa.nulls(30_000)
+    else:
+        column = (plain if pa.types.is_boolean(kind) else plain.cast(pa.string())).cast(kind)
+    store = fresh_store()
+    with options(segment_rows=4_000):
+        store.write("x", pa.table({"v": column}))
+    for budget in (1, 60_000, 1 << 28):
+        with options(live_bytes=budget):
+            found = store.read("x", query=QueryBuilder().agg(n="nunique(v)")).to_arrow()
+        assert found["n"].to_pylist() == [len(set(column.drop_null().to_pylist()))]

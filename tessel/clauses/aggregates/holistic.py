@@ -149,6 +149,9 @@ class HeldValues:
 
     def _coded(self) -> tuple[list[NumberLists], pa.Array]:
         """Return the lists of all parts as row numbers in one dictionary, and this."""
+        if self.once and len(self.parts) == 1:  # whose entries occur once
+            ((held, owners),) = self.parts
+            return [self._listed(held, held.runs.numbers, owners)], _entries(held)
         entries = pa.concat_arrays([_entries(held) for held, _ in self.parts])
         codes, entries = different_values(entries) if self.once else ranks(entries)
         lists, start = list[NumberLists](), 0
@@ -228,13 +231,16 @@ class Values(Reduction):
             yield from (line for line in (held.runs.times, held.entries) if line is not None)
 
     def arrays(self, state: HeldValues) -> list[pa.Array]:  # noqa: D102
-        merged: list[list[pa.Array]] = []
+        merged = [self._columns(held) for held in self._compact(state)]
+        return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
+
+    def _compact(self, state: HeldValues) -> Iterator[GroupValues]:
+        """Give the values of all groups, of some after others, equal values of a group once."""
         for lent in state.some_at_a_time():
             held = lent.compact(once=self._once)
             if held.runs.numbers is lent.runs.numbers and not state.is_one:
                 held = replace(held, runs=replace(held.runs, numbers=held.runs.numbers.copy()))
-            merged.append(self._columns(held))
-        return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
+            yield held
 
     def _columns(self, held: GroupValues) -> list[pa.Array]:
         runs, values = held.runs, arrow_array(held.runs.numbers)
@@ -252,7 +258,11 @@ class Values(Reduction):
         return self.of_groups(_taken_apart(arrays, self._kind))
 
     def compacted(self, state: HeldValues) -> HeldValues:  # noqa: D102
-        return self.state(self.arrays(state))
+        held = list(self._compact(state))
+        if len(held) == 1:
+            return self.of_groups(held[0])
+        columns = [self._columns(each) for each in held]
+        return self.state([pa.concat_arrays(parts) for parts in zip(*columns, strict=True)])
 
 
 class HolisticAggregate(FromReductions):
@@ -326,7 +336,9 @@ def _taken_apart(columns: Sequence[pa.Array], kind: pa.DataType) -> GroupValues:
         told = np.repeat(numpy_array(all_times.is_valid()), lengths)
         times[told] = numpy_array(all_times.flatten())
     if not has_integers(kind):
-        numbers, entries = different_values(values)
+        # Of one group each value is there once.
+        alone = len(lists) == 1
+        numbers, entries = (np.arange(len(values)), values) if alone else different_values(values)
         return GroupValues(ValueRuns(numbers, times, starts), kind, entries=entries)
     numbers, all_kinds = numpy_array(values), numpy_array(all_places)
     kinds = different(all_kinds[lengths > 0]).tolist()

@@ -4,7 +4,8 @@ Hash buckets bring the rows of a group together, which is of no use where one gr
 than may be held. Here values are sorted outside of memory, by key and then by value, and aggregates
 read them as they come: groups that fit are computed as always; of one that does not, the values are
 put aside in order, and only what the aggregate asks for is read back (:class:`FromOrder`). States
-of one group of everything are partitioned by ranges of values instead (:mod:`value_ranges`).
+of one group of everything are partitioned by ranges of values instead, or by a hash where nobody
+asks for their order (:mod:`value_ranges`).
 
 Everything else of the aggregation goes as partials that merge (:mod:`group_merging`); the results
 found here join them as partials of an aggregate ``first``, of which there is one a group.
@@ -34,7 +35,7 @@ from tessel.clauses.grouped.group_merging import GroupMerge
 from tessel.clauses.grouped.group_states import GroupShape, StateKey, StatePlan, States, grouped
 from tessel.clauses.grouped.numbered_keys import numbered_keys
 from tessel.clauses.grouped.partial_groups import PartialGroups
-from tessel.clauses.grouped.value_ranges import ValueRanges
+from tessel.clauses.grouped.value_ranges import ValueBuckets, ValueRanges
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.spill.sorting import ExternalSort
@@ -45,7 +46,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
 _VALUE = "__tessel_value"
-_Intake = ExternalSort | ValueRanges
+_Intake = ExternalSort | ValueRanges | ValueBuckets
 _ROWS_AT_A_TIME = 1 << 16
 
 
@@ -213,6 +214,8 @@ class _Pieces:
         kind = self._type_of(column)
         if self._by_ranges and has_integers(kind):
             return ValueRanges(kind, self._workspace)
+        if self._by_ranges and self._states[column][1] == "different":
+            return ValueBuckets(self._workspace)
         by = (*self._shape.keys, _VALUE)
         ordering = Ordering(by, (False,) * len(by))
         return ExternalSort(ordering, self._value_schema(column), self._workspace)
@@ -225,7 +228,7 @@ class _Pieces:
     def _take_in(self, part: PartialGroups, column: str, intake: _Intake) -> None:
         """Give the values of a column to what takes them."""
         state = part.states[self._states[column]]
-        if isinstance(intake, ValueRanges):
+        if isinstance(intake, ValueRanges | ValueBuckets):
             intake.add(state)
             return
         keys, schema = part.key_values(), self._value_schema(column)
@@ -236,7 +239,7 @@ class _Pieces:
 
     def _found(self, column: str, intake: _Intake) -> Iterator[PartialGroups]:
         """Give the results of the aggregates of a column, from its values in order."""
-        if isinstance(intake, ValueRanges):
+        if isinstance(intake, ValueRanges | ValueBuckets):
             if intake.count:
                 yield self._joining(column, [], lambda each: _from_order(each, intake))
             return
@@ -364,7 +367,7 @@ class _OpenGroup:
         self._parts, self.last = [], None
 
 
-def _from_order(each: NamedAggregate, group: _OpenGroup | ValueRanges) -> pa.Array:
+def _from_order(each: NamedAggregate, group: _OpenGroup | ValueRanges | ValueBuckets) -> pa.Array:
     if isinstance(each.aggregate, FromOrder):
         return each.aggregate.from_order(group, each.column)
     # An aggregate of other people that needs all values gets them.

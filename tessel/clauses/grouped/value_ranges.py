@@ -5,6 +5,8 @@ bisection, and the parts of one range are spilled together. What an order statis
 one range, which follows from the counts: ranges are sorted when they are asked for, and others
 never are. A range that is still too much is cut again, by bounds of its own. Time and bytes grow
 with the values, where sorting rows outside of memory compares each of them many times.
+
+Who asks which values there are, in no order, gets those that are no integers by a hash.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, different, numpy_array
+from tessel.arrays import arrow_array, different, numpy_array, places, rows_at
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.holistic import HeldValues, ordered_runs
 from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
+from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.spill.spool import Parked
 from tessel.clauses.spill.workspace import Workspace
+from tessel.clauses.values import different_values, plain
+from tessel.kernels.group_rows import rows_by_code
 
 Integers = NDArray[np.int64]
 
@@ -139,6 +144,70 @@ class ValueRanges:
         numbers = numbers[order]
         first = np.flatnonzero(np.diff(numbers, prepend=~numbers[0]))
         yield numbers[first], np.add.reduceat(times[order], first)
+
+
+_BUCKETS = 32
+_MOST_LEVELS = 5
+"""So often buckets are cut again, by five more bits of the hash each time."""
+
+
+class ValueBuckets:
+    """Different values that are put in as states, and come out once each; closed when done with.
+
+    Parameters
+    ----------
+    workspace
+        The account and the files of the query.
+    level
+        How often they have been cut already.
+    """
+
+    def __init__(self, workspace: Workspace, level: int = 0) -> None:
+        self._workspace = workspace
+        self._level = level
+        self._spool = workspace.spool()
+        self._parts: list[list[Parked]] = [[] for _ in range(_BUCKETS)]
+        self.count = 0
+        """How many values were put in."""
+
+    def close(self) -> None:
+        """Hold nothing more."""
+        self._spool.close()
+
+    def add(self, state: HeldValues) -> None:
+        """Put the values of some states in."""
+        for held, _ in state.parts:
+            self._add(held.values(held.runs.numbers))
+
+    def at(self, places: Sequence[int]) -> pa.Array:
+        """Values by a hash have no places."""
+        raise NotImplementedError
+
+    def chunks(self) -> Iterator[pa.Array]:
+        """Give each value once, some at a time."""
+        for part in self._parts:
+            check_cancelled()
+            size = sum(each.nbytes for each in part)
+            if size * _SHARE > self._workspace.account.held_limit and self._level < _MOST_LEVELS:
+                with contextlib.closing(ValueBuckets(self._workspace, self._level + 1)) as inner:
+                    for each in part:
+                        inner._add(plain(self._spool.read(each).column(0)))
+                    yield from inner.chunks()
+            elif part:
+                arrays = [plain(self._spool.read(each).column(0)) for each in part]
+                yield different_values(pa.concat_arrays(arrays))[1]
+
+    def _add(self, values: pa.Array) -> None:
+        self.count += len(values)
+        codes = bucket_of([values], _BUCKETS ** (self._level + 1)) % _BUCKETS
+        order, starts = rows_by_code(codes, _BUCKETS)
+        taken = rows_at(values, places(order))
+        for part, (start, stop) in zip(
+            self._parts, itertools.pairwise(starts.tolist()), strict=True
+        ):
+            if start < stop:
+                own = taken.slice(start, stop - start)
+                part.append(self._spool.put(pa.table({"values": pa.concat_arrays([own])})))
 
 
 def _table(numbers: Integers, times: Integers | None) -> pa.Table:
