@@ -92,6 +92,7 @@ bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_0
 	@$(BIN)/python -m benchmarks.cliffs
 	@$(BIN)/python -m benchmarks.paths
 	@$(BIN)/python -m benchmarks.slopes
+	@$(BIN)/python -m benchmarks.kinds
 	@$(BIN)/python -m benchmarks.round_trips
 	@$(BIN)/python -m benchmarks.two_workers
 	@$(BIN)/python -m benchmarks.spark_costs
@@ -106,6 +107,7 @@ bench-smoke: kernels ## run the workloads once on few rows, for their answers on
 	@$(BIN)/python -m benchmarks.cliffs --smoke
 	@$(BIN)/python -m benchmarks.paths --smoke
 	@$(BIN)/python -m benchmarks.slopes --smoke
+	@$(BIN)/python -m benchmarks.kinds --smoke
 	@$(BIN)/python -m benchmarks.round_trips --smoke
 	@$(BIN)/python -m benchmarks.two_workers --smoke
 	@$(BIN)/python -m benchmarks.spark_costs --smoke
