@@ -1,6 +1,7 @@
 """The rows of the least keys, of rows as they are stored: the best rows so far are a heap.
 
-The first row of each group is found here, too: no row is looked at past the last that is needed.
+The first row of each group is found here, too: no row is looked at past the last that is needed;
+and the row of the least or the greatest text.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tessel.kernels.block_loop import (
 )
 from tessel.kernels.blocks import StoredBlocks, outside_of_bounds
 from tessel.kernels.declare import inner, kernel
+from tessel.kernels.group_rows import Texts
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 from tessel.lazy import dataclass
@@ -33,6 +35,7 @@ RowKey = tuple[int, int]
 
 _GREATEST = (1 << 63) - 1
 _MAGNITUDE = np.int64(_GREATEST)
+_ONE = np.uint64(1)
 
 NO_LIMIT: RowKey = (_GREATEST, _GREATEST)
 """What every row comes before."""
@@ -309,3 +312,58 @@ def find_first(
                 left -= 1
         row += rows
     return left
+
+
+def best_texts(texts: Texts, codes: Integers, groups: int, *, greatest: bool) -> Integers:
+    """Return the first row of each group that has its least text by bytes, or its greatest.
+
+    Parameters
+    ----------
+    texts
+        The rows.
+    codes
+        int64, shape ``(rows,)``: the group of each.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape ``(groups,)``: −1 of a group without rows.
+    """
+    best = np.full(groups, -1, np.int64)
+    data, offsets = np.ascontiguousarray(texts.data), np.ascontiguousarray(texts.offsets)
+    find_best_texts(data, offsets, np.ascontiguousarray(codes), greatest, best)
+    return best
+
+
+@inner
+def _is_less(data: Any, start: Any, end: Any, other_start: Any, other_end: Any) -> Any:
+    shared = min(end - start, other_end - other_start)
+    for at in range(shared):
+        one, other = data[start + at], data[other_start + at]
+        if one != other:
+            return one < other
+    return end - start < other_end - other_start
+
+
+@kernel(
+    "data: u8[size], offsets: T[ends], codes: i64[rows], greatest: bool, best: mut i64[groups]",
+    T="i32 i64",
+)
+def find_best_texts(data: Any, offsets: Any, codes: Any, greatest: Any, best: Any) -> None:
+    """Write the first row of each group that has its least or its greatest text."""
+    for row in range(len(codes)):
+        group = np.uint64(codes[row])
+        held = best[group]
+        if held < 0:
+            best[group] = row
+            continue
+        place = np.uint64(row)
+        start, end = np.uint64(offsets[place]), np.uint64(offsets[place + _ONE])
+        place = np.uint64(held)
+        begin, stop = np.uint64(offsets[place]), np.uint64(offsets[place + _ONE])
+        if greatest:
+            better = _is_less(data, begin, stop, start, end)
+        else:
+            better = _is_less(data, start, end, begin, stop)
+        if better:
+            best[group] = row

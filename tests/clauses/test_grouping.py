@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,3 +235,28 @@ def test_dates_keep_their_type() -> None:
     day = dt.date(2013, 3, 31)
     found = group_codes([pa.array([day, day])], drop_missing=True)
     assert found.keys[0].equals(pa.array([day]))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("kind", ["text", "double", "int", "flag", "time", "decimal", "uint"])
+def test_many_keys_are_in_the_order_of_arrow(kind: str, count: int) -> None:
+    random = np.random.default_rng(3)
+    drawn = random.integers(-2_000, 2_000, 20_000)
+    mask = random.random(20_000) < 0.2
+    column = {
+        "text": pa.array([f"é{number}" for number in drawn], mask=mask),
+        "double": pa.array(drawn * 0.5, mask=mask),
+        "int": pa.array(drawn, mask=mask),
+        "flag": pa.array(drawn > 0, mask=mask),
+        "time": pa.array(drawn, mask=mask).cast(pa.timestamp("us")),
+        "decimal": pa.array(drawn, mask=mask).cast(pa.decimal128(22, 2)),
+        "uint": pa.array(drawn.astype(np.uint64), mask=mask),
+    }[kind]
+    keys = (
+        [column, pa.array(random.integers(0, 9, 20_000))][-count:][::-1] if count > 1 else [column]
+    )
+    names = [str(at) for at in range(len(keys))]
+    wanted = pc.sort_indices(
+        pa.table(keys, names=names), sort_keys=[(name, "ascending") for name in names]
+    )
+    assert order_of_keys(keys).tolist() == wanted.to_pylist()

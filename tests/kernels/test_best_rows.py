@@ -6,11 +6,13 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels.best_rows import NO_LIMIT, best_rows, ordered_doubles
+from tessel.kernels.best_rows import NO_LIMIT, best_rows, best_texts, ordered_doubles
 from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.group_rows import Texts
 from tessel.kernels.program import Op, Program
 from tests.kernels.forced import FORMS, in_form
 
@@ -114,3 +116,29 @@ def test_doubles(values: list[tuple[float, bool]], downwards: bool, data: st.Dat
     assert len(np.unique(keys)) == len(np.unique(doubles))
     numbers = doubles.view(np.int64).tolist()
     _check(numbers, keep, keys.tolist(), data, key=~0, downwards=downwards)
+
+
+_TEXTS = st.lists(
+    st.tuples(st.text("a\0é", max_size=12).map(str.encode), st.integers(0, 3)), max_size=60
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+@given(rows=_TEXTS, greatest=st.booleans())
+def test_the_best_text_of_each_group(
+    form: str, width: type, rows: list[tuple[bytes, int]], greatest: bool
+) -> None:
+    held = [text for text, _ in rows]
+    data = np.frombuffer(b"".join(held), np.uint8)
+    offsets: np.ndarray = np.cumsum([0, *map(len, held)]).astype(width)
+    codes = np.array([code for _, code in rows], np.int64)
+    with in_form(form):
+        found = best_texts(Texts(data, offsets), codes, 4, greatest=greatest)
+    best = max if greatest else min
+    for group, row in enumerate(found.tolist()):
+        own = [text for text, code in rows if code == group]
+        assert (row < 0) == (not own)
+        if own:
+            first = next(at for at, each in enumerate(rows) if each == (best(own), group))
+            assert row == first

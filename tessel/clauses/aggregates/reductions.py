@@ -29,7 +29,13 @@ from tessel.clauses.aggregates.kernels.sums import (
     sums_of,
 )
 from tessel.clauses.aggregates.present_rows import PresentRows
-from tessel.clauses.values import BoolArray, is_temporal, plain, plain_type
+from tessel.clauses.values import (
+    BoolArray,
+    is_temporal,
+    is_text_or_binary,
+    plain,
+    plain_type,
+)
 from tessel.kernels.exact_sums import ExactSums, add_by_group
 from tessel.lazy import dataclass
 
@@ -330,6 +336,12 @@ class _Extreme(_Selected):
     """
 
     def reduce(self, rows: PresentRows, groups: int) -> pa.Array:
+        if is_text_or_binary(self._kind):
+            from tessel.expression.text_bytes import texts_of
+            from tessel.kernels.best_rows import best_texts
+
+            texts, greatest = texts_of(rows.columns[0]), self._which == "greatest"
+            return rows.taken(best_texts(texts, rows.codes, groups, greatest=greatest))
         held = OrderedNumbers.of_values(rows.columns[0])
         best, some = self._best(held.numbers, rows.codes, groups)
         return held.values(best, ~some)

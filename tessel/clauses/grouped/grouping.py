@@ -43,6 +43,9 @@ Codes = NDArray[np.int64]
 # Numbers are packed where they would need more cells a row than this, and more than these in all.
 _CELLS_A_ROW = 2
 _CELLS = 1 << 16
+
+_MANY_ROWS = 1 << 13
+"""So many keys are ordered by kernels sooner than by Arrow."""
 # A range of numbers is looked up in a table while it has at most this many cells a row, or in all
 # those above: a cell costs a nanosecond or less, and a row of a hash table of 10**6 groups 60.
 _TABLE_CELLS_A_ROW = 16
@@ -164,16 +167,15 @@ def order_of_keys(keys: Sequence[Column]) -> Codes:
         int64, shape ``(rows,)``: row numbers, first to last.
     """
     _check_shape(keys)
-    sortable = [_sortable(key) for key in keys]
-    # Both kernels are stable and put nulls at the end unless told otherwise.
-    if len(sortable) == 1:
-        found = pc.array_sort_indices(sortable[0])
-        return _as_codes(found)
-    names = [str(number) for number in range(len(sortable))]
-    found = pc.sort_indices(
-        pa.table(sortable, names=names),
-        sort_keys=[(name, "ascending") for name in names],
-    )
+    names = tuple(str(number) for number in range(len(keys)))
+    table = pa.table([_sortable(key) for key in keys], names=names)
+    if len(table) >= _MANY_ROWS:
+        from tessel.clauses.ordering import Ordering
+
+        order = Ordering(names, (False,) * len(names)).order(table)
+        return np.arange(len(table)) if order is None else order
+    # Stable, and nulls are at the end unless told otherwise.
+    found = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
     return _as_codes(found)
 
 
