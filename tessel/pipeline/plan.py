@@ -22,6 +22,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.piece import SegmentSource
 from tessel.store.view import SymbolView
 
 
@@ -140,6 +141,11 @@ class SourcePlan:
     def index(self) -> SegmentIndex:
         """The segments that are left after pruning, with the reasons for those that are not."""
         return self.read.index
+
+    @property
+    def segments(self) -> SegmentSource:
+        """What loads them."""
+        return self.view.source(self.index.full_schema)
 
     @property
     def units(self) -> Sequence[list[int]]:

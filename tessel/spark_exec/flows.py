@@ -86,7 +86,7 @@ class Track:
             "address": address,
             "store": view.store_id,
             "shown": f"{view.name!r} (version {view.version})",
-            "schema": json.dumps(view.schema.to_json()),
+            "schema": json.dumps(self.source.index.full_schema.to_json()),
             "column_ids": json.dumps(dict(view.column_ids)),
             "read_schema": json.dumps(self.source.schema.to_json()),
             "chain": self.chain,

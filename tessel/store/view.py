@@ -145,9 +145,15 @@ class SymbolView:
         """The id of the store that the symbol is in."""
         return self._repository.id
 
-    def source(self) -> SegmentSource:
-        """Return what loads pieces of the symbol."""
-        return SegmentSource(self._repository.objects, self.schema, self.column_ids)
+    def source(self, schema: TableSchema | None = None) -> SegmentSource:
+        """Return what loads pieces of the symbol, with columns of the types that it declares.
+
+        Parameters
+        ----------
+        schema
+            By default the schema of the symbol.
+        """
+        return SegmentSource(self._repository.objects, schema or self.schema, self.column_ids)
 
     def take(
         self, rows: Sequence[int] | Integers, columns: Sequence[str] | None = None

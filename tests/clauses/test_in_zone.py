@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -70,3 +71,40 @@ def test_what_has_no_zone_and_no_zones_are_refused(store: ts.Store) -> None:
         store.scan("a").select("v").resample("1D", tz="UTC").agg(n="count").collect()
     with pytest.raises(ExpressionTypeError, match="no time zone 'Berlin'"):
         store.scan("a").resample("1D", tz="Berlin")
+
+
+_Q: Any = ts.QueryBuilder()
+_BEFORE = {
+    "nothing": _Q,
+    "filter": _Q.filter("v > 20"),
+    "filter by time": _Q.filter("hour(t) < 9"),
+    "range": _Q.date_range("2024-03-30", "2024-04-02"),
+    "columns": _Q.apply("w", "v * 2").select("t", "w", "v", "k").drop("k"),
+    "of the index": _Q.apply("w", "hour(t)"),
+    "other name": _Q.rename({"t": "time"}),
+    "first": _Q.filter("v > 5").head(200),
+}
+_AFTER: dict[str, Callable[[Any], Any]] = {
+    "all": lambda q: q,
+    "hours": lambda q: q.apply("h", "hour(t)").groupby("h").agg(n="size", v=("v", "sum")),
+    "at an hour": lambda q: q.filter("hour(t) == 5").resample("1D").agg(v=("v", "max")),
+    "days": lambda q: q.resample("1D").agg(v=("v", "sum"), last=("t", "max")),
+    "range": lambda q: q.date_range("2024-03-31", "2024-03-31").agg(n="size", t=("t", "min")),
+    "again": lambda q: q.in_zone("America/New_York").resample("MS").agg(v=("v", "sum")),
+    "ends": lambda q: q.tail(3),
+}
+
+
+@pytest.mark.parametrize("before", _BEFORE)
+@pytest.mark.parametrize("after", _AFTER)
+def test_it_is_the_same_wherever_it_is_done(store: ts.Store, before: str, after: str) -> None:
+    first, name = _BEFORE[before], "time" if before == "other name" else "t"
+    rows = store.read("a", query=first).to_arrow()
+    at, kind = rows.column_names.index(name), pa.timestamp("us", "Asia/Kolkata")
+    store.write("b", rows.set_column(at, name, rows.column(at).cast(kind)), index=name)
+    names = {"time": "t"} if name == "time" else {}
+    wanted = store.read("b", query=_AFTER[after](_Q.rename(names))).to_arrow()
+    for _ in range(2):  # what was compiled for one zone is not taken for another
+        store.read("a", query=_AFTER[after](first.rename(names)))
+        query = _AFTER[after](first.in_zone("Asia/Kolkata").rename(names))
+        assert store.read("a", query=query).to_arrow().equals(wanted)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+import tessel as ts
 from tessel import options
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, Structure, SubQuery, clause_names, find_clause
@@ -297,3 +300,16 @@ def test_a_part_that_two_units_want_leaves_its_first_bucket_to_the_earlier(
         found = assert_parity(store, "ticks", hourly, executor)
         assert isinstance(found, pa.Table)
         assert sum(found.column("n").to_pylist()) == len(store.read("ticks", query=query))
+
+
+def test_times_are_read_in_another_zone(spark: SparkSession, tmp_path: Path) -> None:
+    store = ts.open(str(tmp_path))
+    times = pa.array(np.arange(3_000) * 3_600_000_000, pa.timestamp("us", "UTC"))
+    with ts.options(segment_rows=700):
+        store.write("z", pa.table({"t": times, "v": np.arange(3_000) * 0.5}), index="t")
+    asked: Any = Q
+    for before in (asked, asked.filter("v > 99")):
+        query = before.in_zone("Europe/Berlin").resample("1D").agg(v=("v", "sum"), h="max(hour(t))")
+        here = store.read("z", query=query).to_arrow()
+        assert here.schema.field("t").type == pa.timestamp("us", "Europe/Berlin")
+        assert store.read("z", query=query, executor=SparkExecutor(spark)).to_arrow().equals(here)

@@ -12,6 +12,9 @@ contribute; where it shows that every row left passes, they need not run. head, 
 are given to it whole, as long as no row was dropped before them. It stops at the first positional
 clause that it cannot absorb: a predicate to its right says nothing about which rows that clause
 counts.
+
+There ``in_zone`` ends as well, where nothing before it looks at the time index: times are read in
+its zone.
 """
 
 from __future__ import annotations
@@ -328,11 +331,18 @@ def push_to_source(draft: Draft) -> Draft:
     kept: list[Clause] = []
     index = draft.index
     rows_untouched = True
-    schemas = draft.schemas()
+    source, schemas = draft.schema, draft.schemas()
     for position, clause in enumerate(draft.clauses):
         if isinstance(clause, Positional) and rows_untouched:
             pruning.append(clause)
             index = None if index is None else clause.cut(index)
+            continue
+        if is_one_of(clause, ("in_zone",)) and all(
+            map(_ignores, kept, itertools.repeat(source.index))
+        ):
+            pruning.append(clause)
+            source = clause.output_schema(source)
+            index = None if index is None else index.read_as(clause.output_schema)
             continue
         if not is_one_of(clause, ROW_WISE):
             kept += draft.clauses[position:]
@@ -350,7 +360,8 @@ def push_to_source(draft: Draft) -> Draft:
         original &= set(schemas[position + 1].names)
         rows_untouched = rows_untouched and is_one_of(clause, KEEPS_ROWS)
         kept.append(clause)
-    return draft.replace(clauses=tuple(kept), pruning=tuple(pruning), index=index)
+    changes = {"clauses": tuple(kept), "pruning": tuple(pruning), "index": index}
+    return draft.replace(**changes, schema=source)
 
 
 def _pruned(clause: Clause, index: SegmentIndex) -> tuple[SegmentIndex, bool]:
@@ -364,6 +375,15 @@ def _pruned(clause: Clause, index: SegmentIndex) -> tuple[SegmentIndex, bool]:
     wanted = proof != FALSE
     left = index.keep_slices(wanted, clause=clause.name, reason=clause.drop_reason())
     return left, bool((proof[wanted] == TRUE).all())
+
+
+def _ignores(clause: Clause, index: str | None) -> bool:
+    """Return whether a clause passes the time index on, and looks at no time."""
+    if is_one_of(clause, ("select", "drop")):
+        return True
+    info = clause.structure
+    named = info.adds | (info.columns or frozenset())
+    return info.columns is not None and index not in named and not info.uses_index
 
 
 def _reads(clause: Clause, index: str | None) -> set[str]:

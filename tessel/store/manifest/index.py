@@ -6,7 +6,7 @@ with the reason for each drop. There is no Python object per segment until ``sou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -346,6 +346,15 @@ class SegmentIndex:
             slice_row_end=ends,
         )
         return self._dropping(made, clause, reason)
+
+    @property
+    def full_schema(self) -> TableSchema:
+        """All columns of the symbol, also those that are not read."""
+        return self._full_schema
+
+    def read_as(self, retyped: Callable[[TableSchema], TableSchema]) -> SegmentIndex:
+        """Return the index of the same segments, whose columns are read as of other types."""
+        return self._derive(schema=retyped(self.schema), _full_schema=retyped(self._full_schema))
 
     def _derive(self, **changed: Any) -> SegmentIndex:
         """Return the index with other fields, and without what was computed of these."""

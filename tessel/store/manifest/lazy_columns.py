@@ -217,8 +217,8 @@ class LazyColumns:
             found = found.with_absent(added)
         if found is None:
             return None
-        fields = map(self.schema.arrow.field, names)
-        if [field.type for field in fields] != [column.type for column in found.columns]:
+        found = found.read_as([self.schema.type_of(name) for name in names])
+        if found is None:
             return None
         if telemetry.is_followed():
             self._forms |= {n: c.form for n, c in zip(names, found.columns, strict=True)}

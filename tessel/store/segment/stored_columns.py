@@ -9,6 +9,7 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -83,6 +84,12 @@ class StoredColumn:
         if scaled.all():
             return "scaled integers"
         return "scaled integers and floats" if scaled.any() else "floats"
+
+
+def _are_instants(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether both are of instants in the same unit, each on the clocks of a zone."""
+    zoned = all(pa.types.is_timestamp(kind) and kind.tz is not None for kind in (one, other))
+    return zoned and bool(one.unit == other.unit)
 
 
 @lru_cache(maxsize=64)
@@ -160,6 +167,23 @@ class StoredColumns:
         gaps = None if held.gaps is None else _read_only(held.gaps[:, places])
         blocks = StoredBlocks(held.data, facts, held.shift, held.start, held.stop, gaps)
         return StoredColumns(tuple(self.columns[place] for place in places), blocks, self.memos)
+
+    def read_as(self, types: Sequence[pa.DataType]) -> StoredColumns | None:
+        """Return the columns as of these types; None where they are not stored as such.
+
+        Instants are the same in every time zone.
+        """
+        if all(column.type == kind for column, kind in zip(self.columns, types, strict=True)):
+            return self
+
+        def found() -> tuple[StoredColumn, ...]:
+            pairs = list(zip(self.columns, types, strict=True))
+            if not all(each.type == kind or _are_instants(each.type, kind) for each, kind in pairs):
+                return ()
+            return tuple(replace(each, type=kind) for each, kind in pairs)
+
+        columns = self.memos.get_or_make(("read as", self.columns, tuple(types)), found)
+        return StoredColumns(columns, self.blocks, self.memos) if columns else None
 
     def with_absent(self, added: Mapping[int, pa.DataType]) -> StoredColumns | None:
         """Return the rows with columns in which no value is there; None where one cannot be.
