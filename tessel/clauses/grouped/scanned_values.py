@@ -176,7 +176,8 @@ class _Scan:
             return self._counted(name, once)
         if not self._placed:
             self._placed = self._place()
-        return self._placed[name].compact(once=once)
+        # Values that repeat stay as they are: to select of them takes less than to sort them.
+        return self._placed[name].compact(once=True) if once else self._placed[name]
 
     def _counted(self, name: str, once: bool) -> ValueRuns:
         from tessel.kernels.count_values import count_values, runs_of_counts
