@@ -372,6 +372,9 @@ class _Extreme(_Selected):
     ) -> tuple[NDArray[Any], BoolArray]:
         """Return the best number of each group, and the groups that have one."""
         best, some = np.zeros(groups, numbers.dtype), np.zeros(groups, np.bool_)
+        if groups == 1 and len(numbers):
+            best[0], some[0] = _BETTER[self._which].reduce(numbers), True
+            return best, some
         best[codes], some[codes] = numbers, True  # any of a group's own, to begin with
         _BETTER[self._which].at(best, codes, numbers)
         return best, some
