@@ -64,6 +64,8 @@ def order_of_integers(numbers: Integers) -> Integers:
 
 def _sorted_words(numbers: Integers, least: int, shift: int, bits: int) -> NDArray[np.uint64]:
     row_bits = len(numbers).bit_length()
+    words: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
     words, spare = allocate((2, len(numbers)), np.uint64)
     write_words(numbers, least % (1 << _WORD_BITS), shift, row_bits, words)
     passes = -(-bits // _DIGIT_BITS)
