@@ -30,7 +30,7 @@ from tessel.clauses.values import (
     missing_rows,
     normalised,
     plain_type,
-    ranks,
+    rank_codes,
     raw_values,
 )
 from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
@@ -257,9 +257,9 @@ def _as_numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.bool_] | None, list
 
 def _ranked(array: pa.Array, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
     if missing is None:
-        return ranks(array)[0]
+        return rank_codes(array)
     numbers = np.zeros(len(array), np.int64)
-    numbers[~missing] = ranks(array.drop_null())[0]
+    numbers[~missing] = rank_codes(array.drop_null())
     return numbers
 
 

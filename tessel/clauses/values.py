@@ -220,6 +220,16 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     ordered : pyarrow.Array
         The distinct values, ascending (text by code point); ``ordered[codes]`` is the array.
     """
+    codes, order, entries = _ranked(array)
+    return codes, entries.take(arrow_array(order))
+
+
+def rank_codes(array: pa.Array) -> NDArray[np.int64]:
+    """Return the numbers of :func:`ranks`, without the values."""
+    return _ranked(array)[0]
+
+
+def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
     codes, entries = different_values(array)
     if is_text_or_binary(array.type):
         from tessel.expression.text_bytes import order_of_texts
@@ -229,7 +239,7 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
         order = numpy_array(pc.sort_indices(entries)).astype(np.int64)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return place[codes], entries.take(arrow_array(order))
+    return place[codes], order, entries
 
 
 def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:

@@ -10,6 +10,7 @@ Programming, volume 3, section 6.4, algorithm L), at most half full.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -114,6 +115,40 @@ def expected_distinct(sampled: int, found: int, rows: int) -> float:
         else:
             high = middle
     return -high * math.expm1(-rows / high)
+
+
+def words_of_runs(
+    words: Integers, starts: Integers, *, counted: bool = False
+) -> tuple[Integers, Integers | None, Integers]:
+    """Return the different words of each run.
+
+    Parameters
+    ----------
+    words
+        int64, the runs one after another.
+    starts
+        int64, shape ``(runs + 1,)``: where each begins, and the end.
+    counted
+        Whether to say how often each occurs; words are ascending then.
+
+    Returns
+    -------
+    words, counts, starts : numpy.ndarray
+        int64; ``counts`` is None where they are not asked for.
+    """
+    found, counts, ends = list[Integers](), list[Integers](), [0]
+    for start, stop in itertools.pairwise(starts.tolist()):
+        own = words[start:stop]
+        numbers = WordNumbers(own)
+        each = np.empty(len(numbers), np.int64)
+        each[numbers.codes] = own
+        if counted:
+            order = np.argsort(each)
+            each = each[order]
+            counts.append(np.bincount(numbers.codes, minlength=len(numbers))[order])
+        found.append(each)
+        ends.append(ends[-1] + len(each))
+    return np.concatenate(found), np.concatenate(counts) if counted else None, np.array(ends)
 
 
 def word_slots(words: Integers) -> tuple[Integers, int]:

@@ -286,7 +286,7 @@ class _Run:
             return None
         if scan.is_read_apart or scan.output is not Structure.ROW_SLICE:
             return None
-        if source.segments.is_far:
+        if source.segments().is_far:
             return None
         probing = Stage((*scan.clauses, join), (*scan.schemas, stage.schemas[1]))
         units = self._scan(source, probing, 0)

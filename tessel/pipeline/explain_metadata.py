@@ -175,7 +175,7 @@ def _as_predicate(clause: DateRange, schema: TableSchema) -> Expression:
 
 def _strips(source: SourcePlan) -> Iterator[SelectedRows]:
     """Give the rows of every row slice, of which nothing but page tables is read."""
-    segments = source.segments
+    segments = source.segments()
     for position in dict.fromkeys(tuple(unit) for unit in source.units):
         pieces = [source.index.source(at) for at in position]
         for _, strip in itertools.groupby(pieces, lambda piece: (piece.row_start, piece.row_stop)):

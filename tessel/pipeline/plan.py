@@ -142,9 +142,8 @@ class SourcePlan:
         """The segments that are left after pruning, with the reasons for those that are not."""
         return self.read.index
 
-    @property
     def segments(self) -> SegmentSource:
-        """What loads them."""
+        """Return what loads them."""
         return self.view.source(self.index.full_schema)
 
     @property

@@ -187,7 +187,7 @@ class SourceLoader:
         self._manager = manager
         self.source = source
         self._read = read = source.read
-        self._segments = source.segments
+        self._segments = source.segments()
         self._symbol = symbol
         planned = read.fetches
         components: dict[type, Sequence[object]] = {

@@ -29,13 +29,7 @@ from tessel.clauses.aggregates.kernels.sums import (
     sums_of,
 )
 from tessel.clauses.aggregates.present_rows import PresentRows
-from tessel.clauses.values import (
-    BoolArray,
-    is_temporal,
-    is_text_or_binary,
-    plain,
-    plain_type,
-)
+from tessel.clauses.values import BoolArray, is_temporal, is_text_or_binary, plain, plain_type
 from tessel.kernels.exact_sums import ExactSums, add_by_group
 from tessel.lazy import dataclass
 
@@ -371,10 +365,9 @@ class _Extreme(_Selected):
         self, numbers: NDArray[Any], codes: Codes, groups: int
     ) -> tuple[NDArray[Any], BoolArray]:
         """Return the best number of each group, and the groups that have one."""
-        best, some = np.zeros(groups, numbers.dtype), np.zeros(groups, np.bool_)
         if groups == 1 and len(numbers):
-            best[0], some[0] = _BETTER[self._which].reduce(numbers), True
-            return best, some
+            return _BETTER[self._which].reduce(numbers, keepdims=True), np.ones(1, np.bool_)
+        best, some = np.zeros(groups, numbers.dtype), np.zeros(groups, np.bool_)
         best[codes], some[codes] = numbers, True  # any of a group's own, to begin with
         _BETTER[self._which].at(best, codes, numbers)
         return best, some

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.clauses.spill.workspace import Account
-from tessel.clauses.values import is_text_or_binary, plain, ranks
+from tessel.clauses.values import is_text_or_binary, plain, rank_codes
 
 _PART_OF_ENTRIES = 16
 """What part of the budget all entries may take; past it, rows hold text again."""
@@ -210,7 +210,7 @@ class JoinedDictionaries:
         """Return the place of each entry among all of its column in order."""
         entries, found = self._entries[name], self._ranks.get(name)
         if found is None or len(found) != len(entries):
-            found = self._ranks[name] = arrow_array(ranks(entries)[0].astype(np.int32))
+            found = self._ranks[name] = arrow_array(rank_codes(entries).astype(np.int32))
         return found
 
 

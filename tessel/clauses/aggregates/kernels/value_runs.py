@@ -91,16 +91,16 @@ class ValueRuns:
             return np.diff(self.starts)
         from tessel.kernels.count_values import count_close
         from tessel.kernels.order_words import count_different
+        from tessel.kernels.word_numbers import words_of_runs
 
         counts = count_close(self.numbers, self.starts)
         far = np.flatnonzero(counts < 0)
         if len(far):
             held = self if len(far) == len(counts) else self.take(far)
             if _are_large(held.starts) and _may_repeat(held.numbers, held.starts):
-                counts[far] = np.diff(_looked_up(held, once=True).starts)
+                counts[far] = np.diff(words_of_runs(held.numbers, held.starts)[2])
             else:
-                held = held.ordered()
-                counts[far] = count_different(held.numbers, held.starts)
+                counts[far] = count_different(held.ordered().numbers, held.starts)
         return counts
 
     def take(self, groups: Integers) -> ValueRuns:
@@ -256,9 +256,10 @@ def _are_ascending(numbers: Integers, starts: Integers) -> bool:
 def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
     """Keep what repeats once, with how often it occurs, where that is less; runs may be sorted."""
     from tessel.kernels.order_words import count_different, count_repeats
+    from tessel.kernels.word_numbers import words_of_runs
 
     if _are_large(runs.starts):
-        found = _looked_up(runs, once)
+        found = ValueRuns(*words_of_runs(runs.numbers, runs.starts, counted=not once))
         return found if once or len(found.numbers) * _REPEATS <= len(runs.numbers) else runs
     ordered = runs.ordered()
     counts = count_different(ordered.numbers, ordered.starts)
@@ -272,26 +273,6 @@ def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
 def _are_large(starts: Integers) -> bool:
     """Return whether runs are so large that a hash table finds what repeats before a sort does."""
     return int(starts[-1]) >= _LARGE_ROWS * (len(starts) - 1)
-
-
-def _looked_up(runs: ValueRuns, once: bool) -> ValueRuns:
-    """Return runs that hold each number once, which is found in a hash table."""
-    from tessel.kernels.word_numbers import WordNumbers
-
-    numbers, times, ends = list[Integers](), list[Integers](), [0]
-    for start, stop in itertools.pairwise(runs.starts.tolist()):
-        own = runs.numbers[start:stop]
-        words = WordNumbers(own)
-        found = np.empty(len(words), np.int64)
-        found[words.codes] = own
-        if not once:
-            order = np.argsort(found)
-            found = found[order]
-            times.append(np.bincount(words.codes, minlength=len(words))[order])
-        numbers.append(found)
-        ends.append(ends[-1] + len(found))
-    counted = None if once else np.concatenate(times)
-    return ValueRuns(np.concatenate(numbers), counted, np.array(ends))
 
 
 def _added(numbers: Integers, times: Integers, starts: Integers, low: int, span: int) -> ValueRuns:
