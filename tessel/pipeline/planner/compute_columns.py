@@ -23,10 +23,10 @@ from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, NamedAggregate, is_itself
 from tessel.clauses.select import Select
+from tessel.expression.checking import rewrite
 from tessel.expression.leaves import Column
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
-from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft
 

@@ -44,11 +44,11 @@ from tessel.clauses.select import Select
 from tessel.clauses.values import normalised, plain_type
 from tessel.expression import literal_codec
 from tessel.expression.build import all_of
+from tessel.expression.checking import cannot_raise
 from tessel.expression.leaves import Column, ValueSet, literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.comparison import GreaterEqual, LessEqual
 from tessel.expression.operators.membership import IsIn
-from tessel.expression.rewriting import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family
 from tessel.lazy import dataclass

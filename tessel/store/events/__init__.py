@@ -21,8 +21,7 @@ from tessel.store.events.queries import Found, join_instances
 from tessel.store.events.recorder import Recorder, Sink
 from tessel.store.events.reference_reader import ReferenceReader
 from tessel.store.events.row import Cell, Row
-from tessel.store.events.sinks.file_sink import FileSink
-from tessel.store.events.sinks.socket_sink import SocketSink
+from tessel.store.events.sinks import FileSink, SocketSink
 from tessel.store.events.table import Table
 from tessel.store.events.timeline import Timeline, TimelineKind
 

@@ -40,8 +40,8 @@ from tessel.store.maintenance.marking import (
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number
-from tessel.store.segment.packs import pack_directory
 from tessel.store.segment.reader import SegmentReader
+from tessel.store.segment.writer import pack_directory
 from tessel.store.view import ManifestSource, SymbolView
 from tessel.telemetry import emit
 

@@ -25,7 +25,7 @@ from tessel.store.segment.pages import SegmentPages
 if TYPE_CHECKING:
     from tessel.store.segment.encoded_column import SegmentColumn
     from tessel.store.segment.fetch import Rows, Wanted
-    from tessel.store.segment.page_statistics import ColumnZones
+    from tessel.store.segment.statistics import ColumnZones
     from tessel.store.segment.stored_columns import StoredColumns
 
 Value = TypeVar("Value")
@@ -80,7 +80,7 @@ class LazyRows:
 
     def zones(self, column_id: int) -> ColumnZones | None:
         """Return the page edges and zone maps of a column; None for a nested one."""
-        from tessel.store.segment.page_statistics import ColumnZones
+        from tessel.store.segment.statistics import ColumnZones
 
         node = self._nodes[column_id]
         if node.role != Role.VALUES:
