@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -26,15 +26,13 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.values import Integers
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.lru_cache import LruCache
-from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import SegmentIndex
-from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.objects.base import ObjectStore
 
 if TYPE_CHECKING:
     from tessel.store.pandas_shape import PandasShape
     from tessel.store.repository import Repository
+    from tessel.store.timeline import Timeline
 
 
 _MOST_SYMBOLS = 16
@@ -44,10 +42,8 @@ _MOST_SEGMENTS = 1 << 16
 """An index of more segments is kept by its users alone: it takes about a hundred bytes a
 segment."""
 
-_indexes: WeakKeyDictionary[ManifestSource, LruCache[_StateKey, SegmentIndex]] = WeakKeyDictionary()
-_single_rows: WeakKeyDictionary[ManifestSource, LruCache[_StateKey, SingleRows]] = (
-    WeakKeyDictionary()
-)
+_indexes: WeakKeyDictionary[Timeline, LruCache[_StateKey, SegmentIndex]] = WeakKeyDictionary()
+_single_rows: WeakKeyDictionary[Timeline, LruCache[_StateKey, SingleRows]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -57,21 +53,6 @@ class _StateKey:
     id: int
     manifests: tuple[ManifestEntry, ...]
     state: SymbolState = field(hash=False)
-
-
-class ManifestSource(Protocol):
-    """Where a view finds bytes and manifests: a repository."""
-
-    @property
-    def id(self) -> str:
-        """The id of the store."""
-
-    @property
-    def objects(self) -> ObjectStore:
-        """The objects of the store."""
-
-    def manifest(self, reference: ManifestReference) -> Manifest:
-        """Return a manifest, kept from an earlier call where there was one."""
 
 
 @checks_arguments
@@ -94,9 +75,7 @@ class SymbolView:
         The id of each column.
     """
 
-    def __init__(
-        self, repository: ManifestSource, name: str, version: int, state: SymbolState
-    ) -> None:
+    def __init__(self, repository: Timeline, name: str, version: int, state: SymbolState) -> None:
         self.name = name
         self.version = version
         self.changed = state.changed

@@ -137,7 +137,7 @@ class GroupingVerbs(Query):
         [3, 7]
         """
         from tessel.clauses.buckets.rules import new_spelling
-        from tessel.clauses.in_zone import InZone
+        from tessel.clauses.index_values import InZone
         from tessel.expression.periods import instant_text
 
         return ResampledQuery(

@@ -63,7 +63,7 @@ def _unless_it_reads_what_is_made(left: Clause, right: Clause) -> tuple[Clause, 
 
 
 def _under_the_old_names(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
-    from tessel.clauses.rename import Rename
+    from tessel.clauses.select import Rename
     from tessel.expression.checking import rewrite
 
     assert isinstance(left, Rename)
