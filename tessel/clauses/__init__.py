@@ -17,7 +17,6 @@ __getattr__ = names_from(
         "apply_together": "ApplyTogether",
         "base": "Carry Clause ClauseInfo IndexEffect Structure",
         "builder": "QueryBuilder",
-        "cast": "Cast",
         "combining": "AlignColumns Combining SubQuery clauses_from_json",
         "concat": "Concat",
         "cumulative": "CumCount CumMax CumMin CumSum",
@@ -54,7 +53,7 @@ __getattr__ = names_from(
         "units.pieces": "load_piece",
         "units.reduced": "units_of_tables",
         "sample": "Sample",
-        "select": "Drop Rename Select",
+        "select": "Cast Drop Rename Select",
         "shifted": "Diff PctChange Shift",
         "sort": "MergeSorted Sort",
         "structures": (

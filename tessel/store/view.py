@@ -1,8 +1,8 @@
 """One symbol at one version: what is known of it, and the way to its rows.
 
-Of single rows, what is known of a state of a symbol (its index, the pieces that were
-asked for) is kept, so that random access does not plan the symbol anew each time. Columns that are
-plain in all segments touched are gathered in one pass; the others are taken segment by segment.
+Of single rows, what is known of a state of a symbol (its index, the pieces that were asked for) is
+kept, so that random access does not plan the symbol anew each time. Columns that are plain in all
+segments touched are gathered in one pass; the others are taken segment by segment.
 """
 
 from __future__ import annotations

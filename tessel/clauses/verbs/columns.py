@@ -124,7 +124,7 @@ class ColumnVerbs(Query):
         >>> trades.cast({"qty": float}).collect()["qty"].to_pylist()
         [1.0, 2.0, 3.0, 4.0]
         """
-        from tessel.clauses.cast import Cast
+        from tessel.clauses.select import Cast
 
         if not isinstance(columns, Mapping):
             raise PlanError(

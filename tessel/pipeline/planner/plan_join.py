@@ -13,7 +13,7 @@ error.
 
 Where the small side is the right, and each of its rows has a key of its own, its columns are
 functions of the left's key: its rows are asked for in place of its keys, and the plan is made anew
-without a join. Clauses on the left stand in its place (:mod:`tessel.clauses.joining.as_lookup`),
+without a join. Clauses on the left stand in its place (:mod:`tessel.clauses.join`),
 behind all that the left does, so an error of the left stays one.
 """
 
