@@ -62,7 +62,6 @@ __getattr__ = names_from(
         ),
         "top_k": "LastOfSort PartialLastOfSort PartialTopK TopK",
         "verbs": "Verbs",
-        "verbs.grouping": "GroupedQuery ResampledQuery",
-        "verbs.windows": "EwmQuery RollingQuery",
+        "verbs.grouping": "EwmQuery GroupedQuery ResampledQuery RollingQuery",
     },
 )

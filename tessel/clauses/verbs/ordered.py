@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tessel.clauses.along_rows.ranking import RankMethod
     from tessel.clauses.fill import Method
     from tessel.clauses.rolling import Closed
-    from tessel.clauses.verbs.windows import EwmQuery, RollingQuery
+    from tessel.clauses.verbs.grouping import EwmQuery, RollingQuery
 
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
@@ -323,7 +323,7 @@ class OrderedVerbs(Query):
         [1.0, 1.6666666666666667, 2.4285714285714284, 3.2666666666666666]
         """
         from tessel.clauses.along_rows.index_spans import fading_of
-        from tessel.clauses.verbs.windows import EwmQuery
+        from tessel.clauses.verbs.grouping import EwmQuery
 
         share, half = fading_of(alpha, span, elapsed_text(halflife), com)
         return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
@@ -358,7 +358,7 @@ class OrderedVerbs(Query):
         >>> trades.rolling(2).agg(total=("qty", "sum")).collect()["total"].to_pylist()
         [None, 3, 5, 7]
         """
-        from tessel.clauses.verbs.windows import RollingQuery
+        from tessel.clauses.verbs.grouping import RollingQuery
 
         length = elapsed_text(window)
         count = length if isinstance(length, str) else as_row_count("rolling", length)
