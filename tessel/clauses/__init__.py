@@ -62,6 +62,6 @@ __getattr__ = names_from(
         ),
         "top_k": "LastOfSort PartialLastOfSort PartialTopK TopK",
         "verbs": "Verbs",
-        "verbs.grouping": "EwmQuery GroupedQuery ResampledQuery RollingQuery",
+        "verbs.grouping": "GroupedQuery ResampledQuery WindowQuery",
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
@@ -23,8 +23,8 @@ from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, AllForms
+    from tessel.clauses.base import Clause
     from tessel.clauses.resample import Empty
-    from tessel.clauses.rolling import Closed
 
 
 def _refuse_foreign_arguments(named: Mapping[str, Any]) -> None:
@@ -232,75 +232,32 @@ class ResampledQuery(AwaitsAggregates, Generic[QueryType]):
 
 @checks_arguments
 @dataclass(frozen=True)
-class RollingQuery(AwaitsAggregates, Generic[QueryType]):
-    """A query that looks at windows of rows, waiting for ``agg``."""
+class WindowQuery(AwaitsAggregates, Generic[QueryType]):
+    """A query that looks at windows of rows, or at rows that fade, waiting for ``agg``.
+
+    Attributes
+    ----------
+    query
+        What comes before.
+    clause
+        Makes the clause of its aggregates and results.
+    """
 
     _what: ClassVar[str] = "windows"
 
     query: QueryType
-    window: int | str
-    by: tuple[str, ...]
-    min_periods: int | None
-    closed: Closed
-    center: bool
+    clause: Callable[..., Clause]
 
     def agg(
         self,
         by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
         **outputs: AggregateForm,
     ) -> QueryType:
-        """Add aggregates of each row's window; the forms are those of ``groupby(...).agg``."""
+        """Add aggregates of each row's window, in the forms of ``groupby(...).agg``.
+
+        Of rows that fade they are weighted: ``mean``, ``var`` or ``std``.
+        """
         from tessel.clauses.aggregate_forms import read_outputs
-        from tessel.clauses.rolling import Rolling
 
         found = read_outputs(by_column, outputs)
-        return self.query.then(
-            Rolling(
-                self.window,
-                found.aggregates,
-                self.by,
-                self.min_periods,
-                self.closed,
-                self.center,
-                found.results,
-            )
-        )
-
-
-@checks_arguments
-@dataclass(frozen=True)
-class EwmQuery(AwaitsAggregates, Generic[QueryType]):
-    """A query that weighs rows, fading into the past, waiting for ``agg``."""
-
-    _what: ClassVar[str] = "windows"
-
-    query: QueryType
-    alpha: float | None
-    halflife: str | None
-    by: tuple[str, ...]
-    adjust: bool
-    ignore_missing: bool
-    min_periods: int
-
-    def agg(
-        self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
-        **outputs: AggregateForm,
-    ) -> QueryType:
-        """Add weighted ``mean``, ``var`` or ``std``; the forms are those of ``groupby``'s agg."""
-        from tessel.clauses.aggregate_forms import read_outputs
-        from tessel.clauses.ewm import Ewm
-
-        found = read_outputs(by_column, outputs)
-        return self.query.then(
-            Ewm(
-                found.aggregates,
-                self.alpha,
-                self.by,
-                self.adjust,
-                self.ignore_missing,
-                self.min_periods,
-                self.halflife,
-                found.results,
-            )
-        )
+        return self.query.then(self.clause(aggregates=found.aggregates, results=found.results))
