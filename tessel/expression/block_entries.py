@@ -3,11 +3,11 @@
 Columns of a program (:mod:`tessel.expression.block_columns`) enter here where a column is kept as
 codes and its numbers are wanted, or the order of its texts: both are looked up by code.
 
-What ``is_in`` and ``lookup`` look up is here too. Of a set the values are
-those that the column's type can hold, as the integers that a page has of them; those outside of the
-bounds of the column are left out, and what is left chooses the step: one range, the truths of a
-span, or a hash set. What a table has beside integers is found by a table of their span or by a hash
-table, and comes out as codes.
+What ``is_in`` and ``lookup`` look up is here too. Of a set the values are those that the column's
+type can hold, as the integers that a page has of them; those outside of the bounds of the column
+are left out, and what is left chooses the step: one range, the truths of a span, or a hash set.
+What a table has beside integers is found by a table of their span or by a hash table, and comes out
+as codes.
 """
 
 from __future__ import annotations

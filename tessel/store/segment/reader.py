@@ -1,8 +1,7 @@
 """From a key to columns: open the segment, decode what is wanted, and nothing else.
 
-Opening costs a fraction of a millisecond, and mapping a file
-again costs its page faults, so the segments used last stay open. Objects never change, so what was
-read of one stays true.
+Opening costs a fraction of a millisecond, and mapping a file again costs its page faults, so the
+segments used last stay open. Objects never change, so what was read of one stays true.
 
 Where the source shows whole objects, a segment's bytes are a view, and the opened segment is kept.
 Elsewhere its metadata are kept, and its bytes are memory as long as the segment, into which pages

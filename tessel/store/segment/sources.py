@@ -13,9 +13,8 @@ that promise between the check and the touch,
 :class:`~tessel.store.segment.sources.ObjectStoreSource` is the choice.
 
 Requests of any other object store, or of files by ``pread``, take their time, so many are in
-flight. Cold drives and network mounts
-gain from reads in parallel, and a file that is cut short while it is read is an error here, where
-under a map it would end the process.
+flight. Cold drives and network mounts gain from reads in parallel, and a file that is cut short
+while it is read is an error here, where under a map it would end the process.
 """
 
 from __future__ import annotations

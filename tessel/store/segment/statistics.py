@@ -5,9 +5,9 @@ bounds hold at most 64 bytes: a cut minimum is a prefix, hence not greater than 
 maximum is a prefix with its last character raised, hence not less. A cut bound is never exact, and
 where nothing can be raised there is no maximum.
 
-Zone maps are statistics too: selections prune pages before one is read. Columns may have pages
-of different lengths: statistics are of the row ranges between the edges of all of them, each of
-which lies in one page of a column and has its bounds.
+Zone maps are statistics too: selections prune pages before one is read. Columns may have pages of
+different lengths: statistics are of the row ranges between the edges of all of them, each of which
+lies in one page of a column and has its bounds.
 """
 
 from __future__ import annotations

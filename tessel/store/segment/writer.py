@@ -5,8 +5,8 @@ columns is that of their ids: the time index first, then the columns in the orde
 the index lies in the first column slice of each row range and in no other, and a column range of a
 segment is a range of ids. What users see keeps their order.
 
-Small segments of a commit share a pack, so that ten thousand are not as many files. A segment
-in a pack is what it is elsewhere: bytes of an object, from an offset that is a multiple of 64. The
+Small segments of a commit share a pack, so that ten thousand are not as many files. A segment in a
+pack is what it is elsewhere: bytes of an object, from an offset that is a multiple of 64. The
 layout is that of ``docs/format.md``.
 """
 
