@@ -33,12 +33,11 @@ import pyarrow as pa
 
 import tessel as ts
 from tessel.clauses import (
-    EwmQuery,
     GroupedQuery,
     Head,
     ResampledQuery,
-    RollingQuery,
     SubQuery,
+    WindowQuery,
 )
 from tessel.expression.build import WhenBranches, WhenCondition
 from tessel.plotting import Plot
@@ -125,8 +124,7 @@ SUBJECTS: dict[type, Callable[[World], Any]] = {
     ts.QueryBuilder: lambda world: ts.QueryBuilder(),
     GroupedQuery: lambda world: world.store.scan("frame").groupby("k"),
     ResampledQuery: lambda world: world.store.scan("frame").resample("6h"),
-    RollingQuery: lambda world: world.store.scan("frame").rolling(3),
-    EwmQuery: lambda world: world.store.scan("frame").ewm(alpha=0.5),
+    WindowQuery: lambda world: world.store.scan("frame").rolling(3),
     ts.Expression: lambda world: ts.col("v"),
     WhenCondition: lambda world: ts.when("v > 3"),
     WhenBranches: lambda world: ts.when("v > 3").then(1),
@@ -605,7 +603,7 @@ def used(world: World, found: Any) -> None:
         found = world.store.scan("frame").then(*found.clauses)
     elif isinstance(found, SubQuery):
         found = world.store.scan("frame").concat(found)
-    elif isinstance(found, GroupedQuery | ResampledQuery | RollingQuery | EwmQuery):
+    elif isinstance(found, GroupedQuery | ResampledQuery | WindowQuery):
         used(world, found.agg(made=("v", "sum")))
     elif isinstance(found, ts.Expression):
         str(found)

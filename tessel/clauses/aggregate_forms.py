@@ -23,11 +23,11 @@ from tessel.clauses.base import Clause
 from tessel.clauses.computed import free_name
 from tessel.clauses.results import FORMS, NamedAggregate, named_aggregate
 from tessel.errors import AggregateError, InvalidInputError
+from tessel.expression.checking import rewrite
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
-from tessel.expression.rewriting import rewrite
 from tessel.lazy import dataclass
 
 AggregateLike = str | Aggregate

@@ -352,6 +352,6 @@ class AlignColumns(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Align one unit."""
-        from tessel.clauses.alignment import brought_to
+        from tessel.clauses.concat import brought_to
 
         return unit.replace(brought_to(unit.table, self.schema.arrow, "concat"))

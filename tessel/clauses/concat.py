@@ -1,10 +1,19 @@
-"""concat: the rows of several symbols, one after another, each with clauses of its own first."""
+"""concat: the rows of several symbols, one after another, each with clauses of its own first.
+
+The types that several have together are those of :func:`tessel.store.promotion.promote`, so every
+value is kept but for an instant or a duration that the finer unit cannot count, which is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.arrays import arrow_array, fill_null
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
     AlignColumns,
@@ -16,7 +25,7 @@ from tessel.clauses.combining import (
     common_schema,
 )
 from tessel.clauses.registry import register
-from tessel.errors import PlanError
+from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
@@ -70,3 +79,84 @@ class Concat(Combining):
     ) -> Lowered:
         """Return what aligns the columns: the units are in order already."""
         return Lowered((AlignColumns(combined),))
+
+
+def brought_to(table: pa.Table, schema: pa.Schema, clause: str) -> pa.Table:
+    """Return a table with the columns of a schema: added as missing, left out, or converted.
+
+    Raises IntegerOverflowError for a value that the common type cannot count, naming the column and
+    both types.
+
+    Parameters
+    ----------
+    schema
+        Of types that hold those of the columns.
+    """
+    if table.schema.equals(schema):
+        return table
+    columns = []
+    for field in schema:
+        if field.name not in table.schema.names:
+            columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
+            continue
+        column = table.column(field.name)
+        try:
+            chunks = [_converted(chunk, field.type) for chunk in column.chunks]
+        except pa.ArrowInvalid as error:
+            raise IntegerOverflowError(
+                f"{clause}: column {field.name!r} is {column.type} in one symbol and becomes "
+                f"{field.type}, which does not hold all of its values",
+                detail=str(error),
+                hint="filter such values away, or cast the other symbol's column",
+                column=field.name,
+            ) from error
+        columns.append(pa.chunked_array(chunks, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+        return _struct(array, kind)
+    if pa.types.is_nested(kind) and pa.types.is_nested(array.type):
+        return _list(array, kind)
+    if pa.types.is_dictionary(kind) and pa.types.is_dictionary(array.type):
+        entries = _converted(array.dictionary, kind.value_type)
+        indices = array.indices.cast(kind.index_type)
+        return pa.DictionaryArray.from_arrays(indices, entries, ordered=kind.ordered)
+    return array.cast(kind)
+
+
+def _struct(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
+    """Return a struct with more fields, or wider ones: Arrow's own cast is wrong for slices."""
+    held = dict(zip(array.type.names, array.flatten(), strict=True))
+    children = [
+        _converted(held[field.name], field.type)
+        if field.name in held
+        else pa.nulls(len(array), field.type)
+        for field in kind
+    ]
+    null = array.is_null() if array.null_count else None
+    if not children:
+        return array.cast(kind)
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=null)
+
+
+def _list(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a list of other items; what lies under nulls and outside a slice is left behind."""
+    lengths = np.asarray(fill_null(pc.list_value_length(array), 0), np.int64)
+    items = _converted(array.flatten(), kind.value_type)
+    null = array.is_null() if array.null_count else None
+    if pa.types.is_fixed_size_list(kind):
+        if null is not None:  # nulls take their places, too
+            places = np.full((len(array), kind.list_size), -1, np.int64)
+            places[lengths > 0] = np.arange(len(items)).reshape(-1, max(1, kind.list_size))
+            flat = places.ravel()
+            items = items.take(arrow_array(flat, mask=flat < 0))
+        return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=null)
+    large = pa.types.is_large_list(kind)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    made = pa.LargeListArray if large else pa.ListArray
+    width = pa.int64() if large else pa.int32()
+    return made.from_arrays(arrow_array(offsets, width), items, type=kind, mask=null)

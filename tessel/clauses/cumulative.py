@@ -38,11 +38,7 @@ class CumSum(Cumulative):
     """
 
     name: ClassVar[str] = "cum_sum"
-
-    @property
-    def aggregate(self) -> MergeableAggregate:
-        """The aggregate ``sum``."""
-        return Sum()
+    aggregate: ClassVar[MergeableAggregate] = Sum()
 
     def state_of_all(self, values: pa.Array) -> list[pa.Array] | None:
         """Add up integers whose sum fits 64 bits."""
@@ -94,16 +90,8 @@ class CumMin(CumulativeExtreme):
     """
 
     name: ClassVar[str] = "cum_min"
-
-    @property
-    def aggregate(self) -> MergeableAggregate:
-        """The aggregate ``min``."""
-        return Min()
-
-    @property
-    def better(self) -> np.ufunc:
-        """The lesser of two, element by element."""
-        return np.minimum
+    aggregate: ClassVar[MergeableAggregate] = Min()
+    better: ClassVar[np.ufunc] = np.minimum
 
 
 @register
@@ -115,16 +103,8 @@ class CumMax(CumulativeExtreme):
     """
 
     name: ClassVar[str] = "cum_max"
-
-    @property
-    def aggregate(self) -> MergeableAggregate:
-        """The aggregate ``max``."""
-        return Max()
-
-    @property
-    def better(self) -> np.ufunc:
-        """The greater of two, element by element."""
-        return np.maximum
+    aggregate: ClassVar[MergeableAggregate] = Max()
+    better: ClassVar[np.ufunc] = np.maximum
 
 
 @register
@@ -136,11 +116,7 @@ class CumCount(Cumulative):
     """
 
     name: ClassVar[str] = "cum_count"
-
-    @property
-    def aggregate(self) -> MergeableAggregate:
-        """The aggregate ``count``."""
-        return Count()
+    aggregate: ClassVar[MergeableAggregate] = Count()
 
     def state_of_all(self, values: pa.Array) -> list[pa.Array]:
         """Count the values."""

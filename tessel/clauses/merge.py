@@ -265,7 +265,7 @@ class TimePartition(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cut one unit; rows of one time stay together."""
-        from tessel.clauses.alignment import brought_to
+        from tessel.clauses.concat import brought_to
 
         assert self.schema.index is not None
         aligned = brought_to(unit.table, self.schema.arrow, "merge")
@@ -349,14 +349,14 @@ class MergeInputs(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order one unit that holds everything; a stream of units is for ``interleave``."""
-        from tessel.clauses.alignment import brought_to
+        from tessel.clauses.concat import brought_to
 
         table = sorted_by(brought_to(unit.table, self.schema.arrow, "merge"), self._index)
         return unit_of_table(unit.ordinal, 0, table, self._index)
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
-        from tessel.clauses.alignment import brought_to
+        from tessel.clauses.concat import brought_to
         from tessel.store.index_column import Run, merge_ordered
 
         schema = self.schema.arrow

@@ -20,7 +20,7 @@ __getattr__ = names_from(
         "encoded": "BlockProgram Number Output",
         "node": "Expression",
         "registry": "all_operators",
-        "rewriting": "cannot_raise with_columns",
+        "checking": "cannot_raise with_columns",
         "schema": "TableSchema",
         "intervals": "FALSE TRUE UNKNOWN ColumnFacts StatisticsView evaluate_statistics",
         "text": "parse",

@@ -217,7 +217,7 @@ class BlockComparisons(BlockArithmetic):
         self, operand: Number | Stored, values: ValueSet, kind: pa.DataType
     ) -> tuple[int, bool] | None:
         """Return where an operand is in a set, and whether that holds a missing value."""
-        from tessel.expression.block_members import Members
+        from tessel.expression.block_entries import Members
 
         held, steps, number = Members.of(values, kind), self._steps, self._value(operand)
         if held is not None:
@@ -240,7 +240,7 @@ class BlockComparisons(BlockArithmetic):
 
     def _looked_up_number(self, node: Lookup, operand: Any) -> Stored | None:
         """Return what a table has beside numbers, as places of the values in it."""
-        from tessel.expression.block_members import Beside
+        from tessel.expression.block_entries import Beside
 
         number = self._value(operand) if isinstance(operand, Number | Stored) else None
         beside = None if number is None or number.is_float else Beside.of(node)

@@ -12,7 +12,8 @@ from tessel.lazy import dataclass
 from tessel.store.history.snapshot import changed_symbols
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.versions import Commit
-from tessel.store.view import ManifestSource, SymbolView
+from tessel.store.timeline import Timeline
+from tessel.store.view import SymbolView
 
 _FACTS = (
     *("change", "rows_before", "rows_after", "segments_removed", "segments_added", "columns"),
@@ -145,7 +146,7 @@ class Difference(InNotebooks):
         return Table(title, ("symbol", *_FACTS), rows)
 
 
-def difference(store: ManifestSource, before: Commit, after: Commit) -> Difference:
+def difference(store: Timeline, before: Commit, after: Commit) -> Difference:
     """Compare two versions; what they share is not read."""
     added: list[str] = []
     removed: list[str] = []
@@ -163,7 +164,7 @@ def difference(store: ManifestSource, before: Commit, after: Commit) -> Differen
 
 
 def _of_symbol(
-    store: ManifestSource, name: str, was: SymbolState, becomes: SymbolState
+    store: Timeline, name: str, was: SymbolState, becomes: SymbolState
 ) -> SymbolDifference | None:
     """Compare two states; None where they are one content that is packed in other manifests."""
     before, after = _segments(store, name, was, becomes), _segments(store, name, becomes, was)
@@ -238,7 +239,7 @@ def _without(ours: Sequence[SegmentRows], theirs: Sequence[SegmentRows]) -> tupl
 
 
 def _segments(
-    store: ManifestSource, name: str, state: SymbolState, other: SymbolState
+    store: Timeline, name: str, state: SymbolState, other: SymbolState
 ) -> list[SegmentRows]:
     """Return the segments of a state, without those in manifests that both begin or end with."""
     start, stop = _unshared(state.manifests, other.manifests)

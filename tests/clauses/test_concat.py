@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
-from tessel.clauses.alignment import brought_to
+from tessel.clauses.concat import brought_to
 from tessel.errors import (
     ColumnNotFoundError,
     IntegerOverflowError,

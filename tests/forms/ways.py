@@ -22,9 +22,8 @@ from tessel.clauses.spill import local_pool
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.kernels import library
 from tessel.options import options
-from tessel.store.segment import opened
-from tessel.store.segment.sources.requests import ObjectStoreSource
-from tessel.store.segment.sources.views import MemorySource
+from tessel.store.segment import reader as opened
+from tessel.store.segment.sources import MemorySource, ObjectStoreSource
 from tests.clauses.helpers import SETTINGS
 from tests.clauses.stored_ways import by_values
 from tests.forms.writing import FormsOfPages

@@ -20,7 +20,7 @@ from tessel.store.history.documents import open_store
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.reader import SegmentReader
-from tessel.store.segment.sources.requests import ObjectStoreSource
+from tessel.store.segment.sources import ObjectStoreSource
 from tests.store.helpers import assert_same, read
 
 TABLE = pa.table(

@@ -18,7 +18,7 @@ from tessel.store import Repository, SymbolView
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import gather
 from tessel.store.segment.reader import SegmentReader
-from tessel.store.single_rows import SingleRows
+from tessel.store.view import SingleRows
 from tests.store.helpers import assert_same, index_of_manifests
 from tests.store.reference.segments import row_indices
 from tests.strategies.tables import cut_into_segments, tables

@@ -12,7 +12,7 @@ Nearly every column of counts, measurements or prices is such a one; others are 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -140,10 +140,8 @@ class OrderedRun:
 class Cumulative(OrderedColumns):
     """A clause that aggregates, for each row, the rows of its key up to it."""
 
-    @property
-    @abstractmethod
-    def aggregate(self) -> MergeableAggregate:
-        """What is computed of the rows up to each one."""
+    aggregate: ClassVar[MergeableAggregate]
+    """What is computed of the rows up to each one."""
 
     @abstractmethod
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
@@ -222,10 +220,8 @@ class Cumulative(OrderedColumns):
 class CumulativeExtreme(Cumulative):
     """A clause that keeps the least or the greatest value so far."""
 
-    @property
-    @abstractmethod
-    def better(self) -> np.ufunc:
-        """``numpy.minimum`` or ``numpy.maximum``."""
+    better: ClassVar[np.ufunc]
+    """``numpy.minimum`` or ``numpy.maximum``."""
 
     def state_of_all(self, values: pa.Array) -> list[pa.Array] | None:
         """Return the best of numbers none of which is missing."""

@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.clauses.buckets.rules import parse_span
-from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.shape import (
     JoinShape,
+    as_keys,
     fields_beside,
+    key_type,
     names_beside,
     rows_or_missing,
     typed_columns,

@@ -18,8 +18,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_states import POSITION
-from tessel.clauses.joining.lookup import KeyTable
-from tessel.clauses.joining.pairing import Matches
+from tessel.clauses.joining.lookup import KeyTable, Matches
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, PartOfStep, UnboundStep, part_bytes
 from tessel.clauses.registry import register

@@ -26,8 +26,7 @@ from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.joining.lookup import KeyTable
-from tessel.clauses.joining.pairing import Matches, Pairing, pairing_schema, with_pairing
+from tessel.clauses.joining.lookup import KeyTable, Matches, Pairing, pairing_schema, with_pairing
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep, part_bytes
 from tessel.clauses.registry import register
@@ -104,7 +103,7 @@ class HashJoin(BucketStep):
     """Find in one bucket of both sides which rows go together.
 
     What comes out are rows of both sides, each once for each unit of the left that wants it; see
-    :mod:`tessel.clauses.joining.pairing`.
+    :mod:`tessel.clauses.joining.lookup`.
 
     Attributes
     ----------

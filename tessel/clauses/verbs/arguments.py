@@ -240,7 +240,7 @@ def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool
     hidden = tuple(each.column for each in made)
     after: tuple[Clause, ...] = ()
     if hidden:
-        from tessel.clauses.drop import Drop
+        from tessel.clauses.select import Drop
 
         after = (Drop(hidden),)
     return SortKeys(tuple(names), tuple(descending), tuple(made), after)

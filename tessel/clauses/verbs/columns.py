@@ -89,7 +89,7 @@ class ColumnVerbs(Query):
         >>> trades.drop("price").collect().column_names
         ['time', 'symbol', 'qty']
         """
-        from tessel.clauses.drop import Drop
+        from tessel.clauses.select import Drop
 
         return self.then(Drop(as_names(columns)))
 
@@ -101,7 +101,7 @@ class ColumnVerbs(Query):
         >>> trades.rename({"qty": "shares"}).collect().column_names
         ['time', 'symbol', 'price', 'shares']
         """
-        from tessel.clauses.rename import Rename
+        from tessel.clauses.select import Rename
 
         if not isinstance(columns, Mapping):
             raise PlanError(
@@ -124,7 +124,7 @@ class ColumnVerbs(Query):
         >>> trades.cast({"qty": float}).collect()["qty"].to_pylist()
         [1.0, 2.0, 3.0, 4.0]
         """
-        from tessel.clauses.cast import Cast
+        from tessel.clauses.select import Cast
 
         if not isinstance(columns, Mapping):
             raise PlanError(
@@ -152,7 +152,7 @@ class ColumnVerbs(Query):
         >>> list(trades.value_counts("symbol").collect())
         [{'symbol': 'AAPL', 'count': 2}, {'symbol': 'MSFT', 'count': 2}]
         """
-        from tessel.clauses.value_counts import ValueCounts
+        from tessel.clauses.describe import ValueCounts
 
         return self.then(ValueCounts(as_names(columns), sort, normalise, drop_missing, output))
 

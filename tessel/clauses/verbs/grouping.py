@@ -1,10 +1,10 @@
-"""Verbs that reduce rows: groups, time buckets, and what waits for its aggregates."""
+"""Verbs that reduce rows: groups, time buckets, windows, and what waits for their aggregates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from tessel.clauses.verbs.arguments import (
     AwaitsAggregates,
@@ -22,7 +22,8 @@ from tessel.expression.scalars import elapsed_text
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
-    from tessel.clauses.aggregate_forms import AggregateForm, AllForms
+    from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, AllForms
+    from tessel.clauses.base import Clause
     from tessel.clauses.resample import Empty
 
 
@@ -137,7 +138,7 @@ class GroupingVerbs(Query):
         [3, 7]
         """
         from tessel.clauses.buckets.rules import new_spelling
-        from tessel.clauses.in_zone import InZone
+        from tessel.clauses.index_values import InZone
         from tessel.expression.periods import instant_text
 
         return ResampledQuery(
@@ -227,3 +228,36 @@ class ResampledQuery(AwaitsAggregates, Generic[QueryType]):
             empty=self.empty,
         )
         return self.query.then(*aggregated((clause,), by_column, more, outputs))
+
+
+@checks_arguments
+@dataclass(frozen=True)
+class WindowQuery(AwaitsAggregates, Generic[QueryType]):
+    """A query that looks at windows of rows, or at rows that fade, waiting for ``agg``.
+
+    Attributes
+    ----------
+    query
+        What comes before.
+    clause
+        Makes the clause of its aggregates and results.
+    """
+
+    _what: ClassVar[str] = "windows"
+
+    query: QueryType
+    clause: Callable[..., Clause]
+
+    def agg(
+        self,
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        **outputs: AggregateForm,
+    ) -> QueryType:
+        """Add aggregates of each row's window, in the forms of ``groupby(...).agg``.
+
+        Of rows that fade they are weighted: ``mean``, ``var`` or ``std``.
+        """
+        from tessel.clauses.aggregate_forms import read_outputs
+
+        found = read_outputs(by_column, outputs)
+        return self.query.then(self.clause(aggregates=found.aggregates, results=found.results))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tessel.clauses.along_rows.ranking import RankMethod
     from tessel.clauses.fill import Method
     from tessel.clauses.rolling import Closed
-    from tessel.clauses.verbs.windows import EwmQuery, RollingQuery
+    from tessel.clauses.verbs.grouping import WindowQuery
 
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
@@ -297,7 +298,7 @@ class OrderedVerbs(Query):
         adjust: bool = True,
         ignore_missing: bool = False,
         min_periods: int = 1,
-    ) -> EwmQuery[QueryType]:
+    ) -> WindowQuery[QueryType]:
         """Weigh the rows up to each row, fading into the past; go on with ``.agg(...)``.
 
         Parameters
@@ -323,10 +324,20 @@ class OrderedVerbs(Query):
         [1.0, 1.6666666666666667, 2.4285714285714284, 3.2666666666666666]
         """
         from tessel.clauses.along_rows.index_spans import fading_of
-        from tessel.clauses.verbs.windows import EwmQuery
+        from tessel.clauses.ewm import Ewm
+        from tessel.clauses.verbs.grouping import WindowQuery
 
         share, half = fading_of(alpha, span, elapsed_text(halflife), com)
-        return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
+        clause = partial(
+            Ewm,
+            alpha=share,
+            by=_keys(by),
+            adjust=adjust,
+            ignore_missing=ignore_missing,
+            min_periods=min_periods,
+            halflife=half,
+        )
+        return WindowQuery(self, clause)
 
     def rolling(
         self: QueryType,
@@ -336,7 +347,7 @@ class OrderedVerbs(Query):
         min_periods: int | None = None,
         closed: Closed = "right",
         center: bool = False,
-    ) -> RollingQuery[QueryType]:
+    ) -> WindowQuery[QueryType]:
         """Look at the rows around each row; go on with ``.agg(...)``, which adds columns.
 
         Parameters
@@ -358,11 +369,15 @@ class OrderedVerbs(Query):
         >>> trades.rolling(2).agg(total=("qty", "sum")).collect()["total"].to_pylist()
         [None, 3, 5, 7]
         """
-        from tessel.clauses.verbs.windows import RollingQuery
+        from tessel.clauses.rolling import Rolling
+        from tessel.clauses.verbs.grouping import WindowQuery
 
         length = elapsed_text(window)
         count = length if isinstance(length, str) else as_row_count("rolling", length)
-        return RollingQuery(self, count, _keys(by), min_periods, closed, center)
+        clause = partial(
+            Rolling, count, by=_keys(by), min_periods=min_periods, closed=closed, center=center
+        )
+        return WindowQuery(self, clause)
 
 
 def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:

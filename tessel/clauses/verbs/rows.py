@@ -120,8 +120,7 @@ class RowVerbs(Query):
         >>> trades.take([3, 0]).collect()["qty"].to_pylist()
         [4, 1]
         """
-        from tessel.clauses.positional import RowRange
-        from tessel.clauses.take import Take
+        from tessel.clauses.positional import RowRange, Take
 
         given: Any = rows
         if isinstance(given, str) or not isinstance(given, Iterable):

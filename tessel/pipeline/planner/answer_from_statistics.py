@@ -105,7 +105,7 @@ def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
         if clause is partial:
             return _Reduced(at, names, told)
         if is_one_of(clause, ("rename",)):
-            from tessel.clauses.rename import Rename
+            from tessel.clauses.select import Rename
 
             assert isinstance(clause, Rename)
             renamed = True

@@ -63,8 +63,8 @@ def _unless_it_reads_what_is_made(left: Clause, right: Clause) -> tuple[Clause, 
 
 
 def _under_the_old_names(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
-    from tessel.clauses.rename import Rename
-    from tessel.expression.rewriting import rewrite
+    from tessel.clauses.select import Rename
+    from tessel.expression.checking import rewrite
 
     assert isinstance(left, Rename)
     assert isinstance(right, Filter)
@@ -79,7 +79,7 @@ def _under_the_old_names(left: Clause, right: Clause) -> tuple[Clause, Clause] |
 
 def _if_it_cannot_raise(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
     """Let a filter pass another: it then meets the rows that the other would have dropped."""
-    from tessel.expression.rewriting import cannot_raise
+    from tessel.expression.checking import cannot_raise
 
     assert isinstance(right, Filter)
     return (right, left) if cannot_raise(right.predicate) else None

@@ -23,10 +23,10 @@ from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, NamedAggregate, is_itself
 from tessel.clauses.select import Select
+from tessel.expression.checking import rewrite
 from tessel.expression.leaves import Column
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
-from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft
 
@@ -53,9 +53,9 @@ def compute_columns(draft: Draft) -> Draft:
 
 
 def _window(clause: Clause, schema: TableSchema) -> list[Clause]:
-    from tessel.clauses.drop import Drop
     from tessel.clauses.ewm import Ewm
     from tessel.clauses.rolling import Rolling
+    from tessel.clauses.select import Drop
 
     if type(clause) is not Rolling and type(clause) is not Ewm:
         return [clause]
@@ -149,7 +149,7 @@ def _behind(
     """Return what stands behind a clause whose rows are keys and outputs."""
     renamed: list[Clause] = []
     if columns.renamed:
-        from tessel.clauses.rename import Rename
+        from tessel.clauses.select import Rename
 
         renamed.append(Rename(tuple(columns.renamed)))
     if not clause.results:

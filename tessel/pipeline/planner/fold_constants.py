@@ -63,7 +63,7 @@ def _filter(clause: Filter, schema: TableSchema) -> list[Clause]:
 
 def _folded(expression: Expression, schema: TableSchema) -> Expression:
     """Return the expression with constants computed; itself where its type would be another."""
-    from tessel.expression.rewriting import rewrite
+    from tessel.expression.checking import rewrite
 
     def value(node: Expression) -> Expression:
         if isinstance(node, And | Or):

@@ -13,7 +13,7 @@ error.
 
 Where the small side is the right, and each of its rows has a key of its own, its columns are
 functions of the left's key: its rows are asked for in place of its keys, and the plan is made anew
-without a join. Clauses on the left stand in its place (:mod:`tessel.clauses.joining.as_lookup`),
+without a join. Clauses on the left stand in its place (:mod:`tessel.clauses.join`),
 behind all that the left does, so an error of the left stays one.
 """
 
@@ -44,11 +44,11 @@ from tessel.clauses.select import Select
 from tessel.clauses.values import normalised, plain_type
 from tessel.expression import literal_codec
 from tessel.expression.build import all_of
+from tessel.expression.checking import cannot_raise
 from tessel.expression.leaves import Column, ValueSet, literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.comparison import GreaterEqual, LessEqual
 from tessel.expression.operators.membership import IsIn
-from tessel.expression.rewriting import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family
 from tessel.lazy import dataclass

@@ -91,7 +91,7 @@ def _insert_filter(runs: _Runs, clause: Filter) -> None:
 
 def _farthest(runs: _Runs, parts: Sequence[Filter]) -> int:
     """Return how many clauses one of these filters passes, added one after another."""
-    from tessel.expression.rewriting import cannot_raise
+    from tessel.expression.checking import cannot_raise
 
     farthest, nearest = 0, _FARTHEST
     for part in parts:
@@ -214,7 +214,7 @@ def _into_join(
     alone. One on the right does so where rows come out in pairs. It then meets rows without a
     match as well, which it never met as written: so only where it cannot fail.
     """
-    from tessel.expression.rewriting import cannot_raise
+    from tessel.expression.checking import cannot_raise
 
     left, right = inputs
     if join.how not in PASSED_BY_FILTERS_ON_THE_LEFT:
@@ -265,7 +265,7 @@ def _for_input(predicate: Expression, own: TableSchema, common: TableSchema) -> 
     A column that the input does not have is missing there; one of another type is cast to the
     common one, which holds all its values, unless it is compared the same without.
     """
-    from tessel.expression.rewriting import cannot_raise, rewrite
+    from tessel.expression.checking import cannot_raise, rewrite
 
     compares = cannot_raise(predicate)
 

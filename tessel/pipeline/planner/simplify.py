@@ -85,7 +85,7 @@ def _one(filters: Sequence[Filter]) -> Sequence[Filter]:
 
 
 def _may_join(first: Filter, second: Filter) -> bool:
-    from tessel.expression.rewriting import cannot_raise
+    from tessel.expression.checking import cannot_raise
 
     return first.optimise == second.optimise and cannot_raise(second.predicate)
 

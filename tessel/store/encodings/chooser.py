@@ -29,8 +29,8 @@ from tessel.store.encodings.base import (
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.delta import least_delta_bytes
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, physical_values
+from tessel.store.encodings.linear import least_delta_bytes
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
 from tessel.store.encodings.values import (
     INTEGER_ENCODINGS,

@@ -16,9 +16,7 @@ import numpy.typing as npt
 from tessel.store.encodings.base import EncodedPage, IntegerEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.constant import Constant
-from tessel.store.encodings.delta import Delta, least_delta_bytes
-from tessel.store.encodings.linear import Linear
-from tessel.store.encodings.run_end import RunEnd
+from tessel.store.encodings.linear import Delta, Linear, RunEnd, least_delta_bytes
 from tessel.store.encodings.values import Integers, Page
 
 _STORES: Final[tuple[IntegerEncoding, ...]] = (Constant(), Linear(), Delta(), RunEnd())

@@ -9,12 +9,9 @@ from typing import Final
 from tessel.errors import NameNotFoundError
 from tessel.store.encodings.base import PageEncoding
 from tessel.store.encodings.constant import Constant
-from tessel.store.encodings.delta import Delta
 from tessel.store.encodings.dictionary import Dictionary
-from tessel.store.encodings.flat import Flat
-from tessel.store.encodings.linear import Linear
-from tessel.store.encodings.nothing import AllMissing, Nothing
-from tessel.store.encodings.run_end import RunEnd
+from tessel.store.encodings.flat import AllMissing, Flat, Nothing
+from tessel.store.encodings.linear import Delta, Linear, RunEnd
 from tessel.store.encodings.scaled import Scaled
 from tessel.store.encodings.variable import Variable
 

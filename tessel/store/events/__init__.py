@@ -14,17 +14,22 @@ from tessel.lazy import names_from
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.collection import Change, Collected
 from tessel.store.events.converters import Converter, converter_names, register_converter
-from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
 from tessel.store.events.extension_types import Reference
 from tessel.store.events.live_store import LiveStore
 from tessel.store.events.queries import Found, join_instances
 from tessel.store.events.recorder import Recorder, Sink
 from tessel.store.events.reference_reader import ReferenceReader
 from tessel.store.events.row import Cell, Row
-from tessel.store.events.sinks.file_sink import FileSink
-from tessel.store.events.sinks.socket_sink import SocketSink
+from tessel.store.events.sinks import FileSink, SocketSink
 from tessel.store.events.table import Table
-from tessel.store.events.timeline import Timeline, TimelineKind
+from tessel.store.events.timeline import (
+    EventIds,
+    Timeline,
+    TimelineKind,
+    id_bytes,
+    id_parts,
+    log_time,
+)
 
 if TYPE_CHECKING:
     from tessel.store.events.server import EventServer

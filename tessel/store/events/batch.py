@@ -13,7 +13,6 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.store.events.chunk import Chunk, Shape, chunk_of, lists_of
-from tessel.store.events.event_ids import from_text, id_parts, ids_as_arrow, ids_of_arrow, to_text
 from tessel.store.events.extension_types import EventIdType, ReferenceType, check_references
 from tessel.store.events.row import INSTANCE_KEY, MARKS, Row, check_type
 from tessel.store.events.timeline import (
@@ -21,6 +20,11 @@ from tessel.store.events.timeline import (
     TimelineKind,
     check_component,
     check_entity,
+    from_text,
+    id_parts,
+    ids_as_arrow,
+    ids_of_arrow,
+    to_text,
 )
 
 EVENT_ID, INSTANCES = "event_id", "num_instances"

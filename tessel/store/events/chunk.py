@@ -20,9 +20,8 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
-from tessel.store.events.event_ids import Ids, Runs
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
-from tessel.store.events.timeline import Timeline
+from tessel.store.events.timeline import Ids, Runs, Timeline
 
 Cells: TypeAlias = pa.Array | StoredCells
 """The cells of a component: in memory, or of a saved recording."""

@@ -24,11 +24,11 @@ from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch, batches_of_rows
 from tessel.store.events.chunk import Chunk, Shape, compacted
-from tessel.store.events.event_ids import Ids
 from tessel.store.events.index import Draft, Place, ShapeLog, View
 from tessel.store.events.queries import cleared_timeless
 from tessel.store.events.row import MARKS, Row
 from tessel.store.events.table import Table
+from tessel.store.events.timeline import Ids
 
 
 @dataclass(frozen=True)

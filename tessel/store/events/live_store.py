@@ -36,13 +36,12 @@ from tessel.store.events.collection import (
     new_batches,
 )
 from tessel.store.events.event_file import Journal, opening, read_events, write_events
-from tessel.store.events.event_ids import id_parts
 from tessel.store.events.index import Draft, ShapeLog, View
 from tessel.store.events.recording import Recording
 from tessel.store.events.recordings import save_recording
 from tessel.store.events.reference_reader import ReferenceReader, References
 from tessel.store.events.stored_cells import CellCache
-from tessel.store.events.timeline import time_of
+from tessel.store.events.timeline import id_parts, time_of
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
 

@@ -20,10 +20,9 @@ from tessel.errors import ColumnNotFoundError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.store.events.chunk import Chunk, Rows, cast_lists
-from tessel.store.events.event_ids import Ids, id_bytes, ids_as_arrow, log_time
 from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY, Cell
-from tessel.store.events.timeline import STAMP, Timeline
+from tessel.store.events.timeline import STAMP, Ids, Timeline, id_bytes, ids_as_arrow, log_time
 
 _BEFORE_ALL: Key = (-(2**63), -1, -1)
 

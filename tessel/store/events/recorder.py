@@ -22,10 +22,9 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.forking import after_fork
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.event_ids import EventIds, id_bytes
 from tessel.store.events.pending import MergedBatch, Pending, cell_of, merge_same_time
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
-from tessel.store.events.timeline import Timeline, check_component, check_entity
+from tessel.store.events.timeline import EventIds, Timeline, check_component, check_entity, id_bytes
 from tessel.store.events.timeline import time_point_of as times_of
 
 

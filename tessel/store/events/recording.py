@@ -23,7 +23,6 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.values import Integers
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, chunk_of
-from tessel.store.events.event_ids import ids_of_arrow
 from tessel.store.events.recordings import (
     ARRIVED,
     ATTACHED,
@@ -34,7 +33,7 @@ from tessel.store.events.recordings import (
     Description,
 )
 from tessel.store.events.stored_cells import CellCache, StoredCells, StoredColumn
-from tessel.store.events.timeline import Timeline
+from tessel.store.events.timeline import Timeline, ids_of_arrow
 from tessel.store.operations.reading import Reader
 from tessel.store.repository import Repository
 from tessel.store.view import SymbolView

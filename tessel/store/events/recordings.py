@@ -26,8 +26,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Chunk, as_lists
-from tessel.store.events.event_ids import ids_as_arrow
-from tessel.store.events.timeline import STAMP, Timeline, TimelineKind
+from tessel.store.events.timeline import STAMP, Timeline, TimelineKind, ids_as_arrow
 from tessel.store.repository import Repository
 
 ATTACHED = "tessel.events"

@@ -14,14 +14,20 @@ from tessel.errors.arguments import check_nesting, checks_arguments
 from tessel.errors.root import without_secrets
 from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
-from tessel.store.events.event_ids import id_bytes, id_parts
 from tessel.store.events.extension_types import (
     Reference,
     ReferenceType,
     check_references,
     reference_array,
 )
-from tessel.store.events.timeline import Timeline, check_component, check_entity, time_point_of
+from tessel.store.events.timeline import (
+    Timeline,
+    check_component,
+    check_entity,
+    id_bytes,
+    id_parts,
+    time_point_of,
+)
 
 CLEAR = "tessel.clear"
 """Component of an event that clears its entity."""
@@ -193,7 +199,7 @@ class Row:
     Parameters
     ----------
     event_id
-        16 bytes, see :mod:`tessel.store.events.event_ids`.
+        16 bytes, see :mod:`tessel.store.events.timeline`.
     entity
         The path.
     times

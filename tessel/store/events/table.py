@@ -19,10 +19,9 @@ from tessel.store.events.batch import (
     only_column,
 )
 from tessel.store.events.chunk import lists_of
-from tessel.store.events.event_ids import EventIds, id_bytes
 from tessel.store.events.extension_types import EntityPathType, EventIdType
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, INSTANCE_KEY, Cell, Row
-from tessel.store.events.timeline import Timeline, TimelineKind, check_component
+from tessel.store.events.timeline import EventIds, Timeline, TimelineKind, check_component, id_bytes
 
 _COMPONENT = b"tessel.component"
 _TIMELINE, _TIMELINE_NAME = b"tessel.timeline", b"tessel.timeline_name"

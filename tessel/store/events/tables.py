@@ -11,10 +11,9 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, concat_tables
 from tessel.errors import InvalidInputError, repeated
 from tessel.store.events.chunk import Chunk, cast_lists
-from tessel.store.events.event_ids import ids_as_arrow
 from tessel.store.events.index import Key, Place, ShapeLog, View
 from tessel.store.events.queries import kind_of, states_many
-from tessel.store.events.timeline import STAMP, Timeline
+from tessel.store.events.timeline import STAMP, Timeline, ids_as_arrow
 
 EVENT_ID, INSTANCES, CLEARED = "event_id", "num_instances", "cleared"
 EVENT_TIMES = ("log_time", "ingestion_time")

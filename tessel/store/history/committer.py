@@ -29,7 +29,7 @@ from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.lazy import dataclass
 from tessel.store.history.documents import Reference, seal
 from tessel.store.history.leaves import Leaf, Node
-from tessel.store.history.log import LogEntry, Outcome
+from tessel.store.history.log import LogEntry
 from tessel.store.history.tree import NodeWriter
 from tessel.store.history.versions import Versions, jump_from, seconds
 from tessel.store.names import new_id, refs_name
@@ -111,7 +111,7 @@ class Committer(Versions):
             head = self._probed_head()
             while True:
                 entry = self._attempt(make(head), head, header, commit)
-                if self._log.put(entry) is Outcome.WON and (
+                if self._log.put(entry) and (
                     seconds() - looked < _SURE_SECONDS or self._stands(entry)
                 ):
                     self._entries.put(entry.number, entry)

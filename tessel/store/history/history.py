@@ -77,7 +77,7 @@ class History(Committer):
         tried
             The changes as they were applied to ``base``, which is not done again then.
         """
-        from tessel.store.history.pending_commit import PendingCommit
+        from tessel.store.history.rebase import PendingCommit
 
         pending = PendingCommit(self, base, changes, reads, objects, through, objections, tried)
 
@@ -98,7 +98,7 @@ class History(Committer):
         It conflicts with what came after ``base`` as the same changes made by hand would.
         """
         from tessel.store.history.changes import Removal, Replacement
-        from tessel.store.history.pending_commit import PendingCommit
+        from tessel.store.history.rebase import PendingCommit
         from tessel.store.history.snapshot import changed_symbols
 
         changes: list[Change] = []

@@ -7,7 +7,6 @@ try again, and what cannot be read means that nobody knows: then nothing is touc
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
@@ -179,13 +178,6 @@ class LogEntry:
         return entry
 
 
-class Outcome(enum.Enum):
-    """What became of the attempt to write an entry."""
-
-    WON = "won"
-    LOST = "lost"
-
-
 class CommitLog:
     """Reads and writes the entries of one store."""
 
@@ -231,8 +223,8 @@ class CommitLog:
             raise CorruptStoreError.for_object(what, "is missing", object=name) from error
         return LogEntry.read(unseal(data, name), number)
 
-    def put(self, entry: LogEntry) -> Outcome:
-        """Try to write an entry; see the module's text for how the answer is found.
+    def put(self, entry: LogEntry) -> bool:
+        """Try to write an entry; return whether it won: the module's text says how that is found.
 
         Raises CommitUnknownError when it cannot be told whether the entry landed, or whether it
         will survive power loss; StoreError when the entry could not be written and did not land;
@@ -250,7 +242,7 @@ class CommitLog:
             failure = None
             try:
                 if self._objects.put_if_absent(name, data):
-                    return Outcome.WON
+                    return True
             except StoreError as error:
                 failure = error
                 if error.attributes.get("landed") == "unknown":
@@ -262,10 +254,10 @@ class CommitLog:
                     continue
                 raise _unknown(entry, str(error)) from error
             if found.commit != entry.commit:
-                return Outcome.LOST
+                return False
             if failure is not None and failure.attributes.get("landed") == "unknown":
                 raise _unknown(entry, failure.message) from failure
-            return Outcome.WON
+            return True
         # A request whose answer never came may still be on its way, and land after all.
         if uncertain or failure is None:
             raise _unknown(entry, uncertain or "the entry exists and does not") from failure

@@ -40,9 +40,10 @@ from tessel.store.maintenance.marking import (
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number
-from tessel.store.segment.packs import pack_directory
 from tessel.store.segment.reader import SegmentReader
-from tessel.store.view import ManifestSource, SymbolView
+from tessel.store.segment.writer import pack_directory
+from tessel.store.timeline import Timeline
+from tessel.store.view import SymbolView
 from tessel.telemetry import emit
 
 _NAMED_ORPHANS: Final = 100
@@ -77,7 +78,7 @@ class CheckReport:
     orphan_names: list[str] = field(default_factory=list)
 
 
-def check_store(repository: ManifestSource) -> CheckReport:
+def check_store(repository: Timeline) -> CheckReport:
     """Read and verify all that the kept versions of a store refer to.
 
     The log, branches and tags, leases, the symbol index, manifests with their statistics, and all
@@ -110,7 +111,7 @@ def _all(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], None]]) -> None:
 class _Check:
     """One pass over a store; its steps are called in order."""
 
-    def __init__(self, repository: ManifestSource) -> None:
+    def __init__(self, repository: Timeline) -> None:
         self._repository = repository
         self._objects = repository.objects
         self._versions = Versions(self._objects)

@@ -17,7 +17,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import time_span_of
 from tessel.progress import operation
 from tessel.store.maintenance import LEASE_SECONDS, MINIMUM_AGE
-from tessel.store.maintenance.long_reads import leased_if_long
+from tessel.store.maintenance.expire import leased_if_long
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
 from tessel.store.manifest.packing.preload import Preloader
 from tessel.store.objects.base import freeing

@@ -98,7 +98,7 @@ class Bindings:
 
     def filter(self, predicate: Expression, clause: str) -> Bindings:
         """Bind a conjunct: the last of the steps."""
-        from tessel.expression.rewriting import cannot_raise
+        from tessel.expression.checking import cannot_raise
 
         def bind(found: Bindings) -> None:
             may_raise = not cannot_raise(predicate, self.schema)
@@ -120,7 +120,7 @@ class Bindings:
 
     def with_columns(self, columns: Mapping[str, Expression], clause: str) -> Bindings:
         """Bind columns that are added, or replaced; each reads those before it."""
-        from tessel.expression.rewriting import cannot_raise
+        from tessel.expression.checking import cannot_raise
 
         def bind(found: Bindings) -> None:
             types: dict[str, pa.DataType] = {}
@@ -261,7 +261,7 @@ class Bindings:
 
     def _of_stored(self, expression: Expression) -> tuple[Expression, int]:
         """Return an expression with what is computed put in its place, and how deep that goes."""
-        from tessel.expression.rewriting import with_columns
+        from tessel.expression.checking import with_columns
 
         used = {name: self._inlined[name] for name in expression.columns() & self._inlined.keys()}
         depth = 1 + max((depth for _, depth in used.values()), default=0)
@@ -272,7 +272,7 @@ class Bindings:
     def _renamed(self, expression: Expression) -> Expression:
         """Return an expression in the names inside of the batch; unknown names raise."""
         from tessel.expression.build import col
-        from tessel.expression.rewriting import with_columns
+        from tessel.expression.checking import with_columns
 
         names = expression.columns()
         if not names <= self.columns.keys():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tessel.expression.node import Expression
     from tessel.kernels.blocks import StoredBlocks
     from tessel.kernels.program import Program
-    from tessel.store.segment.page_statistics import ColumnZones
+    from tessel.store.segment.statistics import ColumnZones
     from tessel.store.segment.stored_columns import StoredColumn
 
 SELECTED = "\0selected"
@@ -392,8 +392,8 @@ class SelectedRows:
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[list[int], list[int]]:
         """Return the edges of runs of pages, and TRUE, FALSE or UNKNOWN of each; see above."""
+        from tessel.expression.checking import cannot_raise
         from tessel.expression.intervals import UNKNOWN
-        from tessel.expression.rewriting import cannot_raise
 
         def proved() -> tuple[list[int], list[int]]:
             if not cannot_raise(context.expression(), self.schema):
@@ -417,7 +417,7 @@ class SelectedRows:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         """Return page edges, and for each page TRUE, FALSE or UNKNOWN: what zone maps prove."""
         from tessel.expression.intervals import evaluate_statistics
-        from tessel.store.segment.page_statistics import PageStatistics
+        from tessel.store.segment.statistics import PageStatistics
 
         zones = {name: zone for name in names if (zone := self._zone(name)) is not None}
         types = {name: self.schema.type_of(name) for name in names}

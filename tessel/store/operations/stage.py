@@ -32,8 +32,7 @@ from tessel.store.names import check_symbol_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
-from tessel.store.segment.packs import PackWriter
-from tessel.store.segment.writer import SegmentWriter, WrittenSlice
+from tessel.store.segment.writer import PackWriter, SegmentWriter, WrittenSlice
 
 
 class Stage:

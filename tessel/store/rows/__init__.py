@@ -15,9 +15,7 @@ from tessel.store.rows.field_types import FieldType
 from tessel.store.rows.pipeline import RowPipeline
 from tessel.store.rows.rows import EventRow, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
-from tessel.store.rows.sources.file_tail import FileTail
-from tessel.store.rows.sources.listener import RowListener
-from tessel.store.rows.stream import RowStream
+from tessel.store.rows.sources import FileTail, RowListener, RowStream
 
 __all__ = [
     "CommitStream",

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, InvalidInputError
+from tessel.expression.checking import cannot_raise
 from tessel.expression.context import ExpressionContext
 from tessel.expression.encoded import BlockProgram, Output
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And
-from tessel.expression.rewriting import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.expression.text import parse
 from tessel.kernels.blocks import ALL_PRESENT, SINGLE_BITS, Gap, StoredBlocks, spanned

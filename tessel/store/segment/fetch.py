@@ -29,7 +29,7 @@ from tessel.lazy import dataclass
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.values import Integers
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadSource
+from tessel.store.segment.sources import ByteRanges, CoalesceLimits, ReadSource
 
 Rows: TypeAlias = "range | Integers"
 """Rows of a segment: all from one to another, or single ones in any order, repeats allowed."""

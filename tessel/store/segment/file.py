@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,20 +52,8 @@ _FOOTER_FIELDS = FOOTER_RECORD.names or ()
 _CHECKSUM_PLACE = field_place(FOOTER_RECORD, "footer_checksum")
 
 
-@dataclass(frozen=True, slots=True)
-class _Footer:
-    """The footer as plain numbers, checked."""
-
-    rows: int
-    metadata_start: int
-    directory_start: int
-    prefixes_start: int
-    schema_start: int
-    page_records: int
-    columns: int
-    prefixes_length: int
-    directory_checksum: int
-    checksum: int
+_Footer: TypeAlias = Mapping[str, Any]
+"""The footer as plain numbers, by the names of its record; checked."""
 
 
 class SegmentFile:
@@ -99,9 +87,9 @@ class SegmentFile:
     ) -> None:
         self.object, self.offset, self.length = place
         self.number = self.next_number()
-        self.row_count = footer.rows
-        self.metadata_start = footer.metadata_start
-        self.checksum = footer.checksum
+        self.row_count = footer["row_count"]
+        self.metadata_start = footer["metadata_start"]
+        self.checksum = footer["footer_checksum"]
         self.schema: pa.Schema = expected.schema
         self.nodes = expected.nodes
         self.directory = directory
@@ -148,8 +136,8 @@ class SegmentFile:
             wanted = min(wanted, TAIL_BYTES)
         start, tail = source.tail(max(wanted, _FOOTER_BYTES))
         footer = _footer(tail, start, length, object)
-        if footer.directory_start < start:
-            missing = footer.metadata_start if columns is None else footer.directory_start
+        if footer["directory_start"] < start:
+            missing = footer["metadata_start"] if columns is None else footer["directory_start"]
             tail = np.concatenate([source.bytes(missing, start), tail])
             start = missing
         file = cls._from_tail(read, source, footer, tail, start)
@@ -165,28 +153,30 @@ class SegmentFile:
         tail: npt.NDArray[np.uint8],
         start: int,
     ) -> SegmentFile:
-        body = tail[footer.directory_start - start : -_FOOTER_BYTES]
-        if google_crc32c.value(body) != footer.directory_checksum:
+        body = tail[footer["directory_start"] - start : -_FOOTER_BYTES]
+        if google_crc32c.value(body) != footer["directory_checksum"]:
             raise damaged(source.name, "the checksum of its directory does not fit")
-        size = footer.columns * COLUMN_RECORD.itemsize
-        directory = np.ndarray((footer.columns,), COLUMN_RECORD, body)
-        prefixes = body[size : size + footer.prefixes_length].tobytes()
-        message = body[size + footer.prefixes_length :].tobytes()
+        size = footer["column_count"] * COLUMN_RECORD.itemsize
+        directory = np.ndarray((footer["column_count"],), COLUMN_RECORD, body)
+        prefixes = body[size : size + footer["prefixes_length"]].tobytes()
+        message = body[size + footer["prefixes_length"] :].tobytes()
         try:
             expected = expectations(message)
         except SchemaDamageError as error:
             raise damaged(source.name, str(error)) from error
-        if len(expected.nodes) != footer.columns:
+        if len(expected.nodes) != footer["column_count"]:
             raise damaged(source.name, "its directory has not the columns of its schema")
-        frame_ = page_frame(directory, message, source.name, footer.rows, footer.page_records)
+        frame_ = page_frame(
+            directory, message, source.name, footer["row_count"], footer["page_count"]
+        )
         check_directory(
             directory,
             expected,
             frame_,
             name=source.name,
-            rows=footer.rows,
-            metadata_start=footer.metadata_start,
-            prefixes_length=footer.prefixes_length,
+            rows=footer["row_count"],
+            metadata_start=footer["metadata_start"],
+            prefixes_length=footer["prefixes_length"],
         )
         place = (source.name, source.offset, source.length)
         return cls(read, place, footer, expected, frame_, directory, prefixes)
@@ -339,10 +329,10 @@ class _Source:
 
 def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> _Footer:
     held = tail[-_FOOTER_BYTES:].tobytes()
-    values = dict(zip(_FOOTER_FIELDS, _FOOTER.unpack(held), strict=True))
-    if values["magic"] != MAGIC:
+    footer = dict(zip(_FOOTER_FIELDS, _FOOTER.unpack(held), strict=True))
+    if footer["magic"] != MAGIC:
         raise damaged(name, "it is not a segment file, or it is cut short")
-    version = (values["version_major"], values["version_minor"])
+    version = (footer["version_major"], footer["version_minor"])
     ours = version[0] == FORMAT_MAJOR and version[1] <= FORMAT_MINOR
     if not ours and version not in READABLE_BEFORE_ONE:
         raise FormatVersionError(
@@ -353,30 +343,19 @@ def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> 
             version=f"{version[0]}.{version[1]}",
         )
     unsigned = held[:_CHECKSUM_PLACE] + bytes(4) + held[_CHECKSUM_PLACE + 4 :]
-    if google_crc32c.value(unsigned) != values["footer_checksum"]:
+    if google_crc32c.value(unsigned) != footer["footer_checksum"]:
         raise damaged(name, "the checksum of its footer does not fit")
-    footer = _Footer(
-        rows=values["row_count"],
-        metadata_start=values["metadata_start"],
-        directory_start=values["directory_start"],
-        prefixes_start=values["prefixes_start"],
-        schema_start=values["schema_start"],
-        page_records=values["page_count"],
-        columns=values["column_count"],
-        prefixes_length=values["prefixes_length"],
-        directory_checksum=values["directory_checksum"],
-        checksum=values["footer_checksum"],
-    )
     end = length - _FOOTER_BYTES
     if (
-        values["segment_length"] != length
-        or footer.rows >= 1 << 40
-        or footer.metadata_start % 64
-        or footer.metadata_start + footer.page_records * PAGE_RECORD.itemsize
-        != footer.directory_start
-        or footer.directory_start + footer.columns * COLUMN_RECORD.itemsize != footer.prefixes_start
-        or footer.prefixes_start + footer.prefixes_length != footer.schema_start
-        or footer.schema_start + values["schema_length"] != end
+        footer["segment_length"] != length
+        or footer["row_count"] >= 1 << 40
+        or footer["metadata_start"] % 64
+        or footer["metadata_start"] + footer["page_count"] * PAGE_RECORD.itemsize
+        != footer["directory_start"]
+        or footer["directory_start"] + footer["column_count"] * COLUMN_RECORD.itemsize
+        != footer["prefixes_start"]
+        or footer["prefixes_start"] + footer["prefixes_length"] != footer["schema_start"]
+        or footer["schema_start"] + footer["schema_length"] != end
     ):
         raise damaged(name, "the parts that its footer names do not make up its length")
     return footer

@@ -19,13 +19,13 @@ from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.values import Integers
 from tessel.store.lru_cache import LruCache
-from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
 
 if TYPE_CHECKING:
     from tessel.store.segment.encoded_column import SegmentColumn
     from tessel.store.segment.fetch import Rows, Wanted
-    from tessel.store.segment.page_statistics import ColumnZones
+    from tessel.store.segment.reader import SegmentReader
+    from tessel.store.segment.statistics import ColumnZones
     from tessel.store.segment.stored_columns import StoredColumns
 
 Value = TypeVar("Value")
@@ -42,14 +42,14 @@ class LazyRows:
 
     def __init__(
         self,
-        opener: SegmentOpener,
+        reader: SegmentReader,
         key: SegmentKey,
         segment: SegmentPages,
         nodes: Mapping[int, FieldNode],
         start: int,
         stop: int,
     ) -> None:
-        self._opener = opener
+        self._reader = reader
         self._key = key
         self._segment = segment
         self._nodes = nodes
@@ -59,7 +59,7 @@ class LazyRows:
     @property
     def is_mapped(self) -> bool:
         """Whether all bytes are at hand, and stay where they are."""
-        return self._opener.views
+        return self._reader.views
 
     @property
     def memos(self) -> LruCache[Hashable, Any]:
@@ -80,7 +80,7 @@ class LazyRows:
 
     def zones(self, column_id: int) -> ColumnZones | None:
         """Return the page edges and zone maps of a column; None for a nested one."""
-        from tessel.store.segment.page_statistics import ColumnZones
+        from tessel.store.segment.statistics import ColumnZones
 
         node = self._nodes[column_id]
         if node.role != Role.VALUES:
@@ -124,9 +124,7 @@ class LazyRows:
 
     def _fetch(self, column_ids: Iterable[int], rows: Rows) -> None:
         """Fetch rows of columns; bytes are far."""
-        from tessel.store.segment.fetch import fetch
-
-        fetch(self._opener.source, [self.wanted(column_ids, [rows])])
+        self._reader.fetch([self.wanted(column_ids, [rows])])
 
     def column(
         self,
@@ -146,7 +144,7 @@ class LazyRows:
 
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
-        if not self._opener.views:
+        if not self._reader.views:
             self._fetch([column_id], range(low, high) if wanted is None else wanted)
         return SegmentColumn(self._segment, node, first, last)
 
@@ -159,7 +157,7 @@ class LazyRows:
 
         nodes = [self._nodes[column_id] for column_id in column_ids]
         first, last = self._start + low, self._start + high
-        if not self._opener.views:
+        if not self._reader.views:
             if not may_be_stored(self._segment, nodes):
                 return None  # before pages are asked for
             self._fetch(column_ids, range(low, high))
@@ -179,7 +177,7 @@ class LazyRows:
         if not nodes or not len(rows):
             return [None] * len(nodes)
         wanted = rows + self._start
-        if not self._opener.views:
+        if not self._reader.views:
             self._fetch(column_ids, rows)
         return gather_columns([SegmentRows(self._segment, nodes, len(wanted))], wanted, None)
 

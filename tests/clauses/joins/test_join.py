@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import Join, QueryBuilder, SubQuery, join
-from tessel.clauses.joining import keys, shape, steps
+from tessel.clauses.joining import shape, steps
+from tessel.clauses.joining import shape as keys
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,

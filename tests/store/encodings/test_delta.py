@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import ValueKind
-from tessel.store.encodings.delta import Delta
+from tessel.store.encodings.linear import Delta
 from tests.store.encodings.helpers import (
     INTEGER_KINDS,
     PAGE_SIZES,

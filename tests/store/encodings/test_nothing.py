@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tessel.store.encodings.base import FAST, EncodedPage
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.nothing import AllMissing, Nothing
+from tessel.store.encodings.flat import AllMissing, Nothing
 from tessel.store.encodings.values import PhysicalValues, native_dtype
 from tests.store.encodings.helpers import (
     FIXED_KINDS,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import ValueKind
-from tessel.store.encodings.run_end import RunEnd
+from tessel.store.encodings.linear import RunEnd
 from tests.store.encodings.helpers import (
     FLOAT_KINDS,
     INTEGER_KINDS,

@@ -24,7 +24,7 @@ from tessel.store.events import (
     id_bytes,
 )
 from tessel.store.events.event_file import write_events
-from tessel.store.events.event_ids import Runs, from_text, to_text
+from tessel.store.events.timeline import Runs, from_text, to_text
 
 TIMES = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=40).map(
     lambda times: np.array(times, np.int64)

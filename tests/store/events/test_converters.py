@@ -282,8 +282,8 @@ def plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[tessel.converters]\n" + request.param)
     monkeypatch.syspath_prepend(str(tmp_path))
-    registered = sys.modules["tessel.store.events.converters.registry"]._converters
-    monkeypatch.setattr("tessel.store.events.converters.registry._converters", dict(registered))
+    registered = sys.modules["tessel.store.events.converters"]._converters
+    monkeypatch.setattr("tessel.store.events.converters._converters", dict(registered))
     monkeypatch.delitem(sys.modules, name, raising=False)
     importlib.invalidate_caches()
     return name

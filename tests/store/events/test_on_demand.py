@@ -27,8 +27,7 @@ from tessel.store.maintenance.leases import all_leases
 from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository
 from tessel.store.segment import paging
-from tessel.store.segment.sources.base import open_source
-from tessel.store.segment.sources.requests import ObjectStoreSource
+from tessel.store.segment.sources import ObjectStoreSource, open_source
 from tests.store.events.histories import History
 
 BUDGETS = [0, 1, 200, 5_000, 1 << 30]

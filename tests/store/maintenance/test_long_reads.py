@@ -14,7 +14,7 @@ import pytest
 import tessel as ts
 from tessel.errors import CorruptStoreError, SnapshotExpiredError, StoreError
 from tessel.store.history.documents import open_store
-from tessel.store.maintenance import long_reads
+from tessel.store.maintenance import expire as long_reads
 from tessel.store.objects import MemoryObjects
 from tessel.telemetry import Event, subscribe
 from tests.store.maintenance.helpers import LONG, AgingObjects, contents, opened

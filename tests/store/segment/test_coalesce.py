@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tessel.errors import InvalidInputError
 from tessel.store.segment.fetch import coalesce
-from tessel.store.segment.sources.base import LOCAL, REMOTE, ByteRanges, CoalesceLimits
+from tessel.store.segment.sources import LOCAL, REMOTE, ByteRanges, CoalesceLimits
 
 MIB = 1024 * 1024
 GAP = REMOTE.gap_bytes

@@ -16,8 +16,7 @@ from tessel.store.segment.fetch import Rows, Wanted, fetch
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.file_writer import WriteOptions
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, ReadAnswer
-from tessel.store.segment.sources.views import MemorySource
+from tessel.store.segment.sources import ByteRanges, CoalesceLimits, MemorySource, ReadAnswer
 from tests.store.segment.helpers import with_ids, written
 
 ROWS = 45

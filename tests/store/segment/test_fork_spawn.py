@@ -17,9 +17,7 @@ from tessel.ecs.piece import SegmentKey
 from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.reader import SegmentReader
-from tessel.store.segment.sources.base import ReadSource
-from tessel.store.segment.sources.requests import ObjectStoreSource
-from tessel.store.segment.sources.views import MmapSource
+from tessel.store.segment.sources import MmapSource, ObjectStoreSource, ReadSource
 from tests.store.segment.helpers import opened, plain
 from tests.store.segment.samples import SAMPLES
 

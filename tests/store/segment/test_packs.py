@@ -11,8 +11,8 @@ from tessel.options import options
 from tessel.store import Repository
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment.file_writer import encode_segment
-from tessel.store.segment.packs import PackWriter, pack_directory
 from tessel.store.segment.reader import SegmentReader
+from tessel.store.segment.writer import PackWriter, pack_directory
 from tests.store.helpers import read
 
 

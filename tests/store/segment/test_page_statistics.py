@@ -24,7 +24,7 @@ from tessel.expression import (
 from tessel.expression.evaluate import evaluate
 from tessel.expression.schema import TableSchema
 from tessel.store.segment.file_writer import WriteOptions
-from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
+from tessel.store.segment.statistics import ColumnZones, PageStatistics
 from tests.store.segment.test_decode import opened
 
 _NUMBERS = st.one_of(st.none(), st.integers(-6, 6))

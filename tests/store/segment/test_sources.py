@@ -24,17 +24,18 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.store.objects import LocalObjects, MemoryObjects
-from tessel.store.segment.sources.base import (
+from tessel.store.segment.sources import (
     LOCAL,
     REMOTE,
     ByteRanges,
+    MemorySource,
+    MmapSource,
+    ObjectStoreSource,
     ReadAnswer,
     ReadSource,
     Viewing,
     open_source,
 )
-from tessel.store.segment.sources.requests import ObjectStoreSource
-from tessel.store.segment.sources.views import MemorySource, MmapSource
 
 SOURCES: dict[str, Callable[[Any], ReadSource]] = {
     "memory": MemorySource,

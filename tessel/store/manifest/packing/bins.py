@@ -236,15 +236,6 @@ def _pair(items: Sequence[Item], count: int, max_bytes: int) -> list[Bin]:
     return bins
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Segments ``[start, stop)`` of a symbol in an own manifest; None is yet to be written."""
-
-    start: int
-    stop: int
-    manifest: str | None
-
-
 def split(
     target: ManifestSet,
     item: Item,
@@ -252,7 +243,7 @@ def split(
     slice_ends: Sequence[int] | None,
     *,
     afresh: bool,
-) -> list[Piece]:
+) -> list[Placement]:
     """Cut a symbol at ends of row slices into manifests that it shares with nobody.
 
     Manifests of its own that hold what they held are kept; only the rows between them are cut
@@ -277,12 +268,12 @@ def split(
         )
     # What lies in the store was measured before it was uploaded, whatever the estimate says now.
     order: Sequence[str] = ()
-    own: list[Piece] = []
+    own: list[Placement] = []
     if membership is not None:
         order = membership.manifests_of(item.id)
         most = _most_segments(target, item.estimated_rate)
         own = _own_pieces(target, item, membership, ends, most)
-    pieces: list[Piece] = []
+    pieces: list[Placement] = []
     start = 0
     for kept in () if afresh else own:
         pieces += _cut(start, kept.start, ends, limit)
@@ -291,7 +282,7 @@ def split(
     pieces += _cut(start, item.segments, ends, limit)
     joined = _join(pieces, limit, order)
     same = {(piece.start, piece.stop): piece.manifest for piece in own}
-    return [Piece(p.start, p.stop, same.get((p.start, p.stop))) for p in joined]
+    return [Placement(p.start, p.stop, same.get((p.start, p.stop))) for p in joined]
 
 
 def _most_segments(target: ManifestSet, rate: int) -> int:
@@ -301,7 +292,7 @@ def _most_segments(target: ManifestSet, rate: int) -> int:
 
 def _own_pieces(
     target: ManifestSet, item: Item, membership: Membership, ends: Sequence[int], limit: int
-) -> list[Piece]:
+) -> list[Placement]:
     found = []
     start = 0
     for run in item.runs:
@@ -313,26 +304,26 @@ def _own_pieces(
             and list(membership.members_of(run.manifest)) == [item.id]
             and membership.segments_of(item.id, run.manifest) == run.segments
         ):
-            found.append(Piece(start, stop, run.manifest))
+            found.append(Placement(start, stop, run.manifest))
         start = stop
     return found
 
 
-def _cut(start: int, stop: int, ends: Sequence[int], limit: int) -> list[Piece]:
+def _cut(start: int, stop: int, ends: Sequence[int], limit: int) -> list[Placement]:
     pieces = []
     while start < stop:
         at = bisect_right(ends, start + limit) - 1
         if at < 0 or ends[at] <= start:
             at = bisect_right(ends, start)
         end = min(int(ends[at]), stop)
-        pieces.append(Piece(start, end, None))
+        pieces.append(Placement(start, end))
         start = end
     return pieces
 
 
-def _join(pieces: Sequence[Piece], limit: int, order: Sequence[str]) -> list[Piece]:
+def _join(pieces: Sequence[Placement], limit: int, order: Sequence[str]) -> list[Placement]:
     places = {manifest: at for at, manifest in enumerate(order)}
-    joined: list[Piece] = []
+    joined: list[Placement] = []
     for piece in pieces:
         before = joined[-1] if joined else None
         if before is None or piece.stop - before.start > limit:
@@ -344,7 +335,7 @@ def _join(pieces: Sequence[Piece], limit: int, order: Sequence[str]) -> list[Pie
         else:
             apart = True
         if apart:
-            joined[-1] = Piece(before.start, piece.stop, None)
+            joined[-1] = Placement(before.start, piece.stop)
         else:
             joined.append(piece)
     return joined

@@ -15,7 +15,6 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.packing.bins import (
     Bin,
     Item,
-    Piece,
     fill,
     fullest,
     make_items,
@@ -291,7 +290,7 @@ class _Packing:
             self._pulled.append(target.name)
         return bool(pulled)
 
-    def _split(self, target: ManifestSet, item: Item) -> list[Piece]:
+    def _split(self, target: ManifestSet, item: Item) -> list[Placement]:
         ends = None if self._slice_ends is None else self._slice_ends(item.id)
         pieces = split(target, item, self._membership, ends, afresh=self._afresh)
         for piece in pieces:

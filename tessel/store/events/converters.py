@@ -5,20 +5,23 @@ A plug-in package names its converters in the entry-point group ``tessel.convert
     [project.entry-points."tessel.converters"]
     fahrenheit = "my_package.fahrenheit:Fahrenheit"
 
-They are imported when a name or a type is looked up that is not known yet, and never before.
+They are imported when a name or a type is looked up that is not known yet, and never before. Ours
+are at the end.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, fill_null, numpy_array
+from tessel.arrays import arrow_array, arrow_scalar, fill_null, numpy_array
 from tessel.errors import (
     ColumnNotFoundError,
     ExecutionError,
@@ -270,3 +273,70 @@ def conversions(
                 component=component,
             )
     return found
+
+
+_FLOAT32_BITS, _FLOAT64_BITS = 24, 53
+"""Integers of so many bits are floats exactly (IEEE 754)."""
+
+
+@register_converter
+class Wider(Converter):
+    """Integers and floats in any wider type that holds all values of theirs, bit for bit.
+
+    By name: in the widest of their kind. ``int64`` has no float, and ``uint64`` no other type.
+    """
+
+    name: ClassVar[str] = "wider"
+
+    def makes(self, held: pa.DataType) -> Sequence[pa.DataType]:
+        """Return the wider types, the widest of the same kind first."""
+        if pa.types.is_floating(held):
+            return [kind for kind in _FLOATS if kind.bit_width > held.bit_width]
+        if not pa.types.is_integer(held):
+            return []
+        signed = pa.types.is_signed_integer(held)
+        same, other = (_SIGNED, ()) if signed else (_UNSIGNED, _SIGNED)
+        wider = [kind for kind in (*same, *other) if kind.bit_width > held.bit_width]
+        bits = held.bit_width - signed
+        exact = {pa.float64(): _FLOAT64_BITS, pa.float32(): _FLOAT32_BITS}
+        return wider + [kind for kind in _FLOATS if bits <= exact[kind]]
+
+    def convert(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Return the same numbers."""
+        return values.cast(wanted)
+
+
+_FLOATS = (pa.float64(), pa.float32())
+_SIGNED = (pa.int64(), pa.int32(), pa.int16())
+_UNSIGNED = (pa.uint64(), pa.uint32(), pa.uint16())
+
+
+class _Angles(Converter):
+    """Angles times a factor, in their own precision."""
+
+    by_name_only: ClassVar[bool] = True
+    factor: ClassVar[float]
+
+    def makes(self, held: pa.DataType) -> Sequence[pa.DataType]:
+        """Return the same type, for float32 and float64."""
+        return [held] if pa.types.is_float32(held) or pa.types.is_float64(held) else []
+
+    def convert(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Return the angles in the other unit."""
+        return pc.multiply(values, arrow_scalar(self.factor, wanted))
+
+
+@register_converter
+class Degrees(_Angles):
+    """Angles that were logged in radians, in degrees: times 180 / π, in their own precision."""
+
+    name: ClassVar[str] = "degrees"
+    factor: ClassVar[float] = 180 / math.pi
+
+
+@register_converter
+class Radians(_Angles):
+    """Angles that were logged in degrees, in radians: times π / 180, in their own precision."""
+
+    name: ClassVar[str] = "radians"
+    factor: ClassVar[float] = math.pi / 180
