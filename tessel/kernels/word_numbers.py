@@ -54,6 +54,14 @@ _WORD, _NUMBER = 0, 1
 _NONE_ABSENT = np.zeros(0, np.bool_)
 
 
+REPEATS = 2
+"""Values that occur so often on the average are kept once, with how often they occur."""
+
+_SAMPLED_ROWS = 1 << 12
+_MIX = -0x61C8864680B583EB
+"""What numbers are multiplied by before groups are mixed in (Fibonacci hashing)."""
+
+
 class WordNumbers:
     """Distinct words, numbered from 0 on by first appearance.
 
@@ -115,6 +123,19 @@ def expected_distinct(sampled: int, found: int, rows: int) -> float:
         else:
             high = middle
     return -high * math.expm1(-rows / high)
+
+
+def may_repeat(numbers: Integers, starts: Integers) -> bool:
+    """Return whether numbers repeat within groups so often that they are worth sorting for it."""
+    rows = len(numbers)
+    step = rows // _SAMPLED_ROWS
+    if step < 2:
+        return True
+    sampled = np.arange(0, rows, step)
+    groups = np.searchsorted(starts, sampled, side="right")
+    mixed = np.sort(numbers[sampled] * np.int64(_MIX) ^ groups)
+    found = 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))
+    return expected_distinct(len(mixed), found, rows) * REPEATS <= rows
 
 
 def words_of_runs(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array
 from tessel.clauses.values import NUMBERS, TIMES, doubles, integers, of_integers
 from tessel.errors import ExecutionError
-from tessel.kernels.word_numbers import expected_distinct
+from tessel.kernels.word_numbers import REPEATS, may_repeat
 from tessel.lazy import dataclass
 
 Integers = NDArray[np.int64]
@@ -46,15 +46,9 @@ _WIDEST = 1 << 62
 
 _SIGN = np.int64(-(1 << 63))
 _MAGNITUDE = np.int64((1 << 63) - 1)
-_REPEATS = 2
-"""Values that occur so often on the average are kept once, with how often they occur."""
 
 _LARGE_ROWS = 1 << 14
 """Runs of so many numbers on the average are no more sorted in a cache next to the processor."""
-
-_SAMPLED_ROWS = 1 << 12
-_MIX = -0x61C8864680B583EB
-"""What numbers are multiplied by before groups are mixed in (Fibonacci hashing)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +91,7 @@ class ValueRuns:
         far = np.flatnonzero(counts < 0)
         if len(far):
             held = self if len(far) == len(counts) else self.take(far)
-            if _are_large(held.starts) and _may_repeat(held.numbers, held.starts):
+            if _are_large(held.starts) and may_repeat(held.numbers, held.starts):
                 counts[far] = np.diff(words_of_runs(held.numbers, held.starts)[2])
             else:
                 counts[far] = count_different(held.ordered().numbers, held.starts)
@@ -160,7 +154,7 @@ class ValueRuns:
             return ValueRuns(found, None if once else counted, starts)
         if times is not None:
             return _added(numbers, times, self.starts, low, span)
-        return _counted(self, once) if _may_repeat(numbers, self.starts) else self
+        return _counted(self, once) if may_repeat(numbers, self.starts) else self
 
 
 # --- values and integers --------------------------------------------------------------------------
@@ -260,10 +254,10 @@ def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
 
     if _are_large(runs.starts):
         found = ValueRuns(*words_of_runs(runs.numbers, runs.starts, counted=not once))
-        return found if once or len(found.numbers) * _REPEATS <= len(runs.numbers) else runs
+        return found if once or len(found.numbers) * REPEATS <= len(runs.numbers) else runs
     ordered = runs.ordered()
     counts = count_different(ordered.numbers, ordered.starts)
-    if int(counts.sum()) * _REPEATS > len(ordered.numbers) and not once:
+    if int(counts.sum()) * REPEATS > len(ordered.numbers) and not once:
         return ordered
     numbers, times = count_repeats(ordered.numbers, ordered.starts, counts)
     starts = np.concatenate([[0], np.cumsum(counts)])
@@ -306,19 +300,6 @@ def _sorted_with(
     both |= times
     both.sort()
     return (both >> bits) - codes + low, both & ((1 << bits) - 1)
-
-
-def _may_repeat(numbers: Integers, starts: Integers) -> bool:
-    """Return whether numbers repeat within groups so often that they are worth sorting for it."""
-    rows = len(numbers)
-    step = rows // _SAMPLED_ROWS
-    if step < 2:
-        return True
-    sampled = np.arange(0, rows, step)
-    groups = np.searchsorted(starts, sampled, side="right")
-    mixed = np.sort(numbers[sampled] * np.int64(_MIX) ^ groups)
-    found = 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))
-    return expected_distinct(len(mixed), found, rows) * _REPEATS <= rows
 
 
 _LEAST_AT_A_TIME = 1 << 16
