@@ -60,13 +60,6 @@ if TYPE_CHECKING:
 
 PARTITION_BYTES = 64 * 1024 * 1024
 """What is computed at a time, or sent to one task, where nothing else says how much."""
-_TASKS_PER_SLOT = 3
-_LEAST_TASK_BYTES = 256 * 1024
-"""Less is not shared among slots, unless clauses of somebody else's run, which may be slow."""
-_TASK_BYTES = 4 * 1024 * 1024
-"""A slot gets one task of less than this: a task has a price."""
-_MOST_TASK_BYTES = 256 * 1024 * 1024
-"""A task of more than this is long to run again, and keeps a slot that others could share."""
 MOST_SENT_BYTES = 16 * 1024 * 1024
 """Units of this process are sent to tasks where they are no more. Rows of more bytes are
 partitioned by an exchange: Spark cuts them by bytes, from 48 MiB on."""
@@ -192,14 +185,7 @@ class FlowRunner:
             return sum(map(self.tasks, flow.parts))
         if isinstance(flow, FrameFlow):
             return flow.partitions
-        size = flow.total_bytes
-        least = 1 if self._plugins else _LEAST_TASK_BYTES
-        return max(
-            min(self._slots, -(-size // least)),
-            min(self._slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
-            -(-size // _MOST_TASK_BYTES),
-            1,
-        )
+        return flow.tasks(self._slots, has_plugins=bool(self._plugins))
 
     def _rows_told(self, flow: NarrowFlow) -> tuple[list[list[WireRow]], list[DataFrame]]:
         """Return the rows that each task gets: the plan of its units, and the carries into them.
