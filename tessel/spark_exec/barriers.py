@@ -25,12 +25,11 @@ import numpy as np
 
 from tessel import telemetry
 from tessel.arrays import concat_tables, numpy_array
-from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.merge import MergeRange
-from tessel.clauses.ordering import Ordering
 from tessel.clauses.partition import Partition
 from tessel.clauses.select import Select
 from tessel.clauses.sort import MergeSorted
@@ -55,7 +54,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import SentParts, rows_by_unit, unit_of_rows
-from tessel.spark_exec.placement import most_rows_in_rounds
+from tessel.spark_exec.placement import Step
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
     PARTITION_BYTES,
@@ -116,50 +115,43 @@ class Barriers:
     def after(
         self,
         flow: Flow,
+        step: Step,
         stage: Stage,
         before: Stage | None,
-        here: Stage | None = None,
-        given: Given | None = None,
-        is_last: bool = False,
+        here: Stage,
+        given: Given | None,
     ) -> Flow:
         """Return the flow after one more stage.
 
         Parameters
         ----------
-        flow, stage, before
-            What there is, what is to run on it, and the stage that ran last.
+        flow, step, stage, before
+            What there is, what is done with it, what is to run on it, and the stage that ran last.
         here, given
-            For a stage that other symbols are given to: the stage as it runs in this process, and
-            what workers get.
-        is_last
-            Whether the stage gives the result.
+            The stage as it runs in this process, and what its clauses are given in workers.
         """
-        here = here or stage
-        if isinstance(flow, DriverFlow):
-            return DriverFlow(run_stages([here], flow.units))
-        is_empty = isinstance(flow, NarrowFlow) and not flow.count
-        if stage.carries is Carry.END and not is_empty:
-            return self._finished(flow, stage, here)
-        if stage.carries is not None and not is_empty:
-            return self._carried(flow, stage)
-        if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-            return flow.then(stage, given)
-        if is_empty:
-            return DriverFlow(run_stages([here], iter(())))
-        clause = stage.clauses[0]
-        if clause.structure.reduced:
-            return DriverFlow(run_stages([here], self._partials(flow, here)))
-        if isinstance(clause, Limits):
-            return self._limited(flow, clause, stage, is_last=is_last)
-        if clause.restructures:
-            return self.routed(flow, clause, stage)
-        if stage.input is Structure.HASH_BUCKETED:
-            return self._by_bucket(flow, stage, before)
-        if isinstance(clause, MergeSorted):
-            return self._by_range(flow, stage, clause.ordering, given)
-        if stage.input is Structure.ALL:
-            return self._all_in_one(flow, stage, given)
-        return self.routed(flow, clause, stage)
+        if step in (Step.HERE, Step.NO_UNITS) or isinstance(flow, DriverFlow):
+            return DriverFlow(
+                run_stages([here], flow.units if isinstance(flow, DriverFlow) else iter(()))
+            )
+        match step:
+            case Step.GO_ON:
+                return flow.then(stage, given)
+            case Step.CARRY:
+                return self._carried(flow, stage)
+            case Step.CARRY_TO_END:
+                return self._finished(flow, stage, here)
+            case Step.REDUCE:
+                return DriverFlow(run_stages([here], self._partials(flow, here)))
+            case Step.FIRST_ROWS | Step.FEW_FIRST_ROWS | Step.COUNT:
+                return self._limited(flow, step, stage)
+            case Step.BY_BUCKET:
+                return self._by_bucket(flow, stage, before)
+            case Step.BY_RANGE:
+                return self._by_range(flow, stage, given)
+            case Step.ALL_IN_ONE:
+                return self._all_in_one(flow, stage, given)
+        return self.routed(flow, stage.clauses[0], stage)
 
     def _partials(self, flow: TaskFlow, stage: Stage) -> Iterator[ProcessingUnit]:
         """Give partial states: one of each task, or one of each bucket of keys where that is less.
@@ -279,10 +271,10 @@ class Barriers:
         made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
         return made.then(stage)
 
-    def _by_range(
-        self, flow: TaskFlow, stage: Stage, ordering: Ordering, given: Given | None
-    ) -> Flow:
+    def _by_range(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         """Let each task order a range of the keys, as a sample tells them; one task what is few."""
+        assert isinstance(stage.clauses[0], MergeSorted)
+        ordering = stage.clauses[0].ordering
         ranges = self._runner.tasks(flow)
         if isinstance(flow, NarrowFlow):
             size = flow.total_bytes
@@ -349,13 +341,15 @@ class Barriers:
         )
         return made.then(stage)
 
-    def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage, *, is_last: bool) -> Flow:
+    def _limited(self, flow: TaskFlow, step: Step, stage: Stage) -> Flow:
+        clause = stage.clauses[0]
+        assert isinstance(clause, Limits)
         demand = clause.demand()
         if not isinstance(flow, NarrowFlow):
             flow = self._runner.kept(flow)
-        elif demand is not None and demand <= most_rows_in_rounds(stage, is_last=is_last):
+        elif step is not Step.COUNT:
             rounds = self._runner.few_at_a_time(flow, demand)
-            if is_last and len(stage.clauses) == 1:
+            if step is Step.FIRST_ROWS:
                 return DriverFlow(run_stages([stage], rounds))
             held, rest = first_units(rounds)
             if sum(unit.nbytes for unit in held) <= MOST_SENT_BYTES:

@@ -1,36 +1,205 @@
-"""Where each stage of a plan runs on Spark: in tasks, or here, in the driver. For people.
+"""Where the stages of a plan run on Spark, in tasks or in the driver: decided here alone.
 
-What is here follows :mod:`tessel.spark_exec.executor` decision by decision, from the plan alone, so
-that ``explain`` can tell before anything runs. How many bytes there will be it does not know.
+The executor walks a plan by :class:`Walk` and asks :func:`step_of` before each stage; ``explain``
+walks it in the same way, without units. How many bytes there will be only the executor sees, which
+brings what is more than expected into tasks.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Any, Generic, TypeVar
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
+from tessel.clauses.sort import MergeSorted
 from tessel.display.documents import Table
 from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan, SourcePlan, Stage
+from tessel.spark_exec.flows import DriverFlow, Flow, NarrowFlow
 
 _MOST_RESULT_ROWS = 1_000_000
 _MOST_FIRST_ROWS = 100_000
+"""A limit of so many rows from the front is answered in rounds, which bring them here; where
+something stands behind it, only few are worth less than the job that counts them."""
 
 _MOST_BYTES_READ_HERE = 4 * 1024 * 1024
 """A job has a price: what is wanted here and is no more stored bytes is read here, too."""
 
-_HERE, _TASKS = "driver", "tasks"
+F = TypeVar("F")
 
 
-class _Data(enum.Enum):
+class Data(enum.Enum):
     """Where the units before a stage are."""
 
     NARROW = enum.auto()
     NARROW_EMPTY = enum.auto()
     FRAME = enum.auto()
     HERE = enum.auto()
+
+
+class Step(enum.Enum):
+    """What is done with units before a stage; :data:`_AFTER` tells where they are then."""
+
+    HERE = enum.auto()
+    NO_UNITS = enum.auto()
+    GO_ON = enum.auto()
+    CARRY = enum.auto()
+    CARRY_TO_END = enum.auto()
+    REDUCE = enum.auto()
+    FIRST_ROWS = enum.auto()
+    FEW_FIRST_ROWS = enum.auto()
+    COUNT = enum.auto()
+    ROUTE = enum.auto()
+    BY_BUCKET = enum.auto()
+    BY_RANGE = enum.auto()
+    ALL_IN_ONE = enum.auto()
+
+
+_AFTER: dict[Step, tuple[Data | None, str]] = {
+    Step.HERE: (Data.HERE, ""),
+    Step.NO_UNITS: (Data.HERE, "there are no units"),
+    Step.GO_ON: (None, ""),
+    Step.CARRY: (None, "what is carried is combined in the driver"),
+    Step.REDUCE: (Data.HERE, "its input is about the size of the result"),
+    Step.FIRST_ROWS: (Data.HERE, "the first rows are brought here"),
+    Step.FEW_FIRST_ROWS: (Data.HERE, "the first rows are brought here, where they are few bytes"),
+    Step.COUNT: (None, ""),
+}
+"""Where units are after a step, or None where they stay, and why; the others make a frame."""
+
+
+def data_of(flow: Flow) -> Data:
+    """Return where the units of a flow are."""
+    if isinstance(flow, NarrowFlow):
+        return Data.NARROW if flow.count else Data.NARROW_EMPTY
+    return Data.HERE if isinstance(flow, DriverFlow) else Data.FRAME
+
+
+def step_of(data: Data, stage: Stage, *, is_last: bool) -> Step:
+    """Return what is done before a stage; ``is_last`` where it gives the result."""
+    is_empty = data is Data.NARROW_EMPTY
+    if data is Data.HERE:
+        return Step.HERE
+    if stage.carries is not None and not is_empty:
+        return Step.CARRY_TO_END if stage.carries is Carry.END else Step.CARRY
+    if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
+        return Step.GO_ON
+    if is_empty:
+        return Step.NO_UNITS
+    clause = stage.clauses[0]
+    if clause.structure.reduced:
+        return Step.REDUCE
+    if isinstance(clause, Limits):
+        demand = clause.demand() if data is Data.NARROW else None
+        is_result = is_last and len(stage.clauses) == 1
+        if demand is None or demand > (_MOST_RESULT_ROWS if is_result else _MOST_FIRST_ROWS):
+            return Step.COUNT
+        return Step.FIRST_ROWS if is_result else Step.FEW_FIRST_ROWS
+    if clause.restructures:
+        return Step.ROUTE
+    if stage.input is Structure.HASH_BUCKETED:
+        return Step.BY_BUCKET
+    if isinstance(clause, MergeSorted):
+        return Step.BY_RANGE
+    return Step.ALL_IN_ONE if stage.input is Structure.ALL else Step.ROUTE
+
+
+def side_by_side(sides: Collection[Data]) -> Data:
+    """Return where the units of several inputs are, those of one after those of another."""
+    if all(side in (Data.NARROW, Data.NARROW_EMPTY) for side in sides):
+        return Data.NARROW if Data.NARROW in sides else Data.NARROW_EMPTY
+    return Data.HERE if set(sides) == {Data.HERE} else Data.FRAME
+
+
+def in_turn(sides: Collection[Data], clause: Clause) -> Data:
+    """Return where the inputs of a clause that takes them in turn are when it groups their parts.
+
+    Otherwise it takes them here.
+    """
+    grouped = clause.restructures and Data.NARROW_EMPTY not in sides
+    return side_by_side(sides) if grouped else Data.HERE
+
+
+def is_read_here(plan: Plan) -> bool:
+    """Return whether a plan whose result is wanted here is of few bytes, and run here."""
+    return _bytes(plan) <= _MOST_BYTES_READ_HERE
+
+
+def _bytes(plan: Plan | SourcePlan) -> int:
+    if isinstance(plan, SourcePlan):
+        return int(plan.index.bytes.sum())
+    return sum(map(_bytes, plan.inputs))
+
+
+Inputs = tuple[int, ...]
+"""Numbers of the inputs that lead to a plan, from the outermost plan on; none there."""
+
+
+class Walk(ABC, Generic[F]):
+    """Walks a plan: where the units of each of its inputs and stages are."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def flow(self, plan: Plan, inputs: Inputs = ()) -> F:
+        """Return where the result of a plan is, after all of its stages."""
+        first = plan.stages[0]
+        sides = _sides(plan, inputs)
+        begun, given = 1, None
+        if sides and isinstance(first.clauses[0], Broadcasts):
+            given = self.given(plan, sides[1:])
+            begun, flow = 0, self.flow(*sides[0])
+        elif not sides:
+            (source,) = plan.inputs
+            assert isinstance(source, SourcePlan)
+            begun, flow = not first.is_read_apart, self.source(source, first, inputs)
+        elif isinstance(first.clauses[0], Interleaves):
+            flow = self.in_turn([self.side(*side) for side in sides], first, inputs)
+        else:
+            begun, flow = 0, self.side_by_side([self.side(*side) for side in sides])
+        for number in range(begun, len(plan.stages)):
+            flow = self.after(flow, plan, number, inputs, given)
+        return flow
+
+    def is_last(self, plan: Plan, number: int) -> bool:
+        """Return whether a stage of a plan, by its position, gives the result of all."""
+        return plan is self._plan and number == len(plan.stages) - 1
+
+    def side(self, plan: Plan, inputs: Inputs) -> F:
+        """Return the flow of one of several inputs."""
+        return self.flow(plan, inputs)
+
+    @abstractmethod
+    def source(self, source: SourcePlan, first: Stage, inputs: Inputs) -> F:
+        """Return the units of a symbol, after the first stage unless that groups what is read."""
+
+    @abstractmethod
+    def side_by_side(self, flows: list[F]) -> F:
+        """Return the units of several inputs, one input after another."""
+
+    @abstractmethod
+    def in_turn(self, flows: list[F], first: Stage, inputs: Inputs) -> F:
+        """Return the flow after a clause that takes several inputs in turn."""
+
+    @abstractmethod
+    def given(self, plan: Plan, others: Sequence[tuple[Plan, Inputs]]) -> Any:
+        """Return what :meth:`after` needs of inputs that are computed first, and sent along."""
+
+    @abstractmethod
+    def after(self, flow: F, plan: Plan, number: int, inputs: Inputs, given: Any) -> F:
+        """Return the flow after a stage of a plan, by its position."""
+
+
+def _sides(plan: Plan, inputs: Inputs) -> list[tuple[Plan, Inputs]]:
+    numbered = enumerate(plan.inputs, start=1)
+    return [(part, (*inputs, number)) for number, part in numbered if isinstance(part, Plan)]
+
+
+# --- for people -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -51,7 +220,7 @@ class Placed:
         What is brought there, or sent out from it; empty where nothing is.
     """
 
-    inputs: tuple[int, ...]
+    inputs: Inputs
     stage: int
     clauses: tuple[Clause, ...]
     is_here: bool
@@ -64,7 +233,7 @@ def placement_table(plan: Plan) -> Table:
         (
             "".join(f"input {number}: " for number in placed.inputs) + str(placed.stage),
             ", ".join(clause.name for clause in placed.clauses) or "read",
-            _HERE if placed.is_here else _TASKS,
+            "driver" if placed.is_here else "tasks",
             placed.why,
         )
         for placed in placed_stages(plan)
@@ -74,138 +243,65 @@ def placement_table(plan: Plan) -> Table:
 
 def placed_stages(plan: Plan) -> list[Placed]:
     """Return where the stages of a plan run, those of its inputs first."""
-    walk = _Walk([], len(plan.stages))
-    walk.flow(plan, ())
-    return walk.found
+    walk = _Explained(plan)
+    walk.flow(plan)
+    return sorted(walk.found, key=lambda placed: (*placed.inputs, math.inf, placed.stage))
 
 
-@dataclass(frozen=True)
-class _Walk:
-    found: list[Placed]
-    last: int
+class _Explained(Walk[Data]):
+    """Notes where stages run."""
 
-    def flow(self, plan: Plan, inputs: tuple[int, ...]) -> _Data:
-        """Note the stages of a plan; return where its result is."""
-        first = plan.stages[0]
-        if first.clauses and isinstance(first.clauses[0], Broadcasts):
-            sides = _inputs(plan, inputs)
-            where, left = next(sides)
-            data = self.flow(left, where)
-            for where, part in sides:
-                self._held(part, where)
-            data = self._after(data, first, inputs, 1, sent="the other inputs are sent along")
-        else:
-            data = self._first(plan, first, inputs)
-        for number, stage in enumerate(plan.stages[1:], start=2):
-            data = self._after(data, stage, inputs, number)
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.found: list[Placed] = []
+        self._sent = ""
+
+    def source(self, source: SourcePlan, first: Stage, inputs: Inputs) -> Data:
+        if not first.is_read_apart:
+            self.found.append(Placed(inputs, 1, first.clauses, False, ""))
+        return Data.NARROW if source.units else Data.NARROW_EMPTY
+
+    def side_by_side(self, flows: list[Data]) -> Data:
+        data = side_by_side(flows)
+        self._sent = _sent(flows, data)
         return data
 
-    def _held(self, part: Plan, inputs: tuple[int, ...]) -> None:
+    def in_turn(self, flows: list[Data], first: Stage, inputs: Inputs) -> Data:
+        is_here = in_turn(flows, first.clauses[0]) is Data.HERE
+        data = Data.HERE if is_here else Data.FRAME
+        why = "the inputs are taken in turn" if is_here else _sent(flows, data)
+        self.found.append(Placed(inputs, 1, first.clauses, is_here, why))
+        return data
+
+    def given(self, plan: Plan, others: Sequence[tuple[Plan, Inputs]]) -> str:
+        for side in others:
+            self._held(*side)
+        return "the other inputs are sent along"
+
+    def _held(self, part: Plan, inputs: Inputs) -> None:
         """Note the stages of an input that is wanted here."""
         if not is_read_here(part):
             self.flow(part, inputs)
             return
-        for where, inner in _inputs(part, inputs):
-            self._held(inner, where)
+        for side in _sides(part, inputs):
+            self._held(*side)
         for number, stage in enumerate(part.stages, start=1):
-            self._note(inputs, number, stage, is_here=True, why="it is small, and held whole")
+            why = "it is small, and held whole"
+            self.found.append(Placed(inputs, number, stage.clauses, True, why))
 
-    def _first(self, plan: Plan, first: Stage, inputs: tuple[int, ...]) -> _Data:
-        if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
-            data = _Data.NARROW if plan.inputs[0].units else _Data.NARROW_EMPTY
-            if first.is_read_apart:
-                return self._after(data, first, inputs, 1)
-            self._note(inputs, 1, first, is_here=False)
-            return data
-        sides = [self.flow(part, where) for where, part in _inputs(plan, inputs)]
-        if isinstance(first.clauses[0], Interleaves):
-            return self._interleaved(sides, first, inputs)
-        data = _side_by_side(sides)
-        return self._after(data, first, inputs, 1, sent=_sent(sides, data))
-
-    def _interleaved(self, sides: list[_Data], first: Stage, inputs: tuple[int, ...]) -> _Data:
-        clause = first.clauses[0]
-        grouped = clause.restructures
-        if grouped and _Data.NARROW_EMPTY not in sides and set(sides) != {_Data.HERE}:
-            self._note(inputs, 1, first, is_here=False, why=_sent(sides, _Data.FRAME))
-            return _Data.FRAME
-        self._note(inputs, 1, first, is_here=True, why="the inputs are taken in turn")
-        return _Data.HERE
-
-    def _after(
-        self, data: _Data, stage: Stage, inputs: tuple[int, ...], number: int, sent: str = ""
-    ) -> _Data:
-        after, why = _after(data, stage, is_last=not inputs and number == self.last)
-        self._note(inputs, number, stage, is_here=after is _Data.HERE, why=why or sent)
-        return after
-
-    def _note(
-        self, inputs: tuple[int, ...], number: int, stage: Stage, *, is_here: bool, why: str = ""
-    ) -> None:
-        self.found.append(Placed(inputs, number, stage.clauses, is_here, why))
+    def after(self, flow: Data, plan: Plan, number: int, inputs: Inputs, given: Any) -> Data:
+        stage = plan.stages[number]
+        step = step_of(flow, stage, is_last=self.is_last(plan, number))
+        data, why = _AFTER.get(step, (Data.FRAME, ""))
+        data = data or flow
+        why = why or self._sent or (given if given and not number else "")
+        self._sent = ""
+        placed = Placed(inputs, number + 1, stage.clauses, data is Data.HERE, why)
+        self.found.append(placed)
+        return data
 
 
-def most_rows_in_rounds(stage: Stage, *, is_last: bool) -> int:
-    """Return of how many rows a limit from the front is answered in rounds, which bring them here.
-
-    Where something stands behind it, only few are worth less than the job that counts them.
-    """
-    is_result = is_last and len(stage.clauses) == 1
-    return _MOST_RESULT_ROWS if is_result else _MOST_FIRST_ROWS
-
-
-def is_read_here(plan: Plan) -> bool:
-    """Return whether a plan whose result is wanted here is of few bytes, and run here."""
-    return _bytes(plan) <= _MOST_BYTES_READ_HERE
-
-
-def _bytes(plan: Plan | SourcePlan) -> int:
-    if isinstance(plan, SourcePlan):
-        return int(plan.index.bytes.sum())
-    return sum(map(_bytes, plan.inputs))
-
-
-def _inputs(plan: Plan, inputs: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Plan]]:
-    for number, part in enumerate(plan.inputs, start=1):
-        if isinstance(part, Plan):
-            yield (*inputs, number), part
-
-
-def _side_by_side(sides: list[_Data]) -> _Data:
-    if all(side in (_Data.NARROW, _Data.NARROW_EMPTY) for side in sides):
-        return _Data.NARROW if _Data.NARROW in sides else _Data.NARROW_EMPTY
-    return _Data.HERE if set(sides) == {_Data.HERE} else _Data.FRAME
-
-
-def _sent(sides: list[_Data], data: _Data) -> str:
-    if data is _Data.HERE or _Data.HERE not in sides:
+def _sent(sides: Collection[Data], data: Data) -> str:
+    if data is Data.HERE or Data.HERE not in sides:
         return ""
     return "inputs in the driver are sent out, where they are few bytes"
-
-
-def _after(data: _Data, stage: Stage, *, is_last: bool) -> tuple[_Data, str]:
-    """Return where units are after a stage, and why they are moved."""
-    if data is _Data.HERE:
-        return data, ""
-    if stage.carries is not None and data is not _Data.NARROW_EMPTY:
-        if stage.carries is Carry.END:
-            return _Data.FRAME, ""
-        return data, "what is carried is combined in the driver"
-    clause = stage.clauses[0] if stage.clauses else None
-    if clause is None:
-        return data, ""
-    if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-        return data, ""
-    if data is _Data.NARROW_EMPTY:
-        return _Data.HERE, "there are no units"
-    if clause.structure.reduced:
-        return _Data.HERE, "its input is about the size of the result"
-    if isinstance(clause, Limits):
-        demand = clause.demand()
-        most = most_rows_in_rounds(stage, is_last=is_last)
-        if data is _Data.NARROW and demand is not None and demand <= most:
-            here = is_last and len(stage.clauses) == 1
-            few = "" if here else ", where they are few bytes"
-            return _Data.HERE, f"the first rows are brought here{few}"
-        return data, ""
-    return _Data.FRAME, ""
