@@ -42,34 +42,24 @@ class Data(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What is done with units before a stage; :data:`_AFTER` tells where they are then."""
+    """What is done with units before a stage; where they are then (None where they stay), and why.
 
-    HERE = enum.auto()
-    NO_UNITS = enum.auto()
-    GO_ON = enum.auto()
-    CARRY = enum.auto()
-    CARRY_TO_END = enum.auto()
-    REDUCE = enum.auto()
-    FIRST_ROWS = enum.auto()
-    FEW_FIRST_ROWS = enum.auto()
-    COUNT = enum.auto()
-    ROUTE = enum.auto()
-    BY_BUCKET = enum.auto()
-    BY_RANGE = enum.auto()
-    ALL_IN_ONE = enum.auto()
+    A number tells those apart of which the same is told.
+    """
 
-
-_AFTER: dict[Step, tuple[Data | None, str]] = {
-    Step.HERE: (Data.HERE, ""),
-    Step.NO_UNITS: (Data.HERE, "there are no units"),
-    Step.GO_ON: (None, ""),
-    Step.CARRY: (None, "what is carried is combined in the driver"),
-    Step.REDUCE: (Data.HERE, "its input is about the size of the result"),
-    Step.FIRST_ROWS: (Data.HERE, "the first rows are brought here"),
-    Step.FEW_FIRST_ROWS: (Data.HERE, "the first rows are brought here, where they are few bytes"),
-    Step.COUNT: (None, ""),
-}
-"""Where units are after a step, or None where they stay, and why; the others make a frame."""
+    HERE = 0, Data.HERE, ""
+    NO_UNITS = 1, Data.HERE, "there are no units"
+    GO_ON = 2, None, ""
+    CARRY = 3, None, "what is carried is combined in the driver"
+    CARRY_TO_END = 4, Data.FRAME, ""
+    REDUCE = 5, Data.HERE, "its input is about the size of the result"
+    FIRST_ROWS = 6, Data.HERE, "the first rows are brought here"
+    FEW_FIRST_ROWS = 7, Data.HERE, "the first rows are brought here, where they are few bytes"
+    COUNT = 8, None, ""
+    ROUTE = 9, Data.FRAME, ""
+    BY_BUCKET = 10, Data.FRAME, ""
+    BY_RANGE = 11, Data.FRAME, ""
+    ALL_IN_ONE = 12, Data.FRAME, ""
 
 
 def data_of(flow: Flow) -> Data:
@@ -204,21 +194,7 @@ def _sides(plan: Plan, inputs: Inputs) -> list[tuple[Plan, Inputs]]:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where one stage runs.
-
-    Attributes
-    ----------
-    inputs
-        Numbers of the inputs that lead to it, from the outermost plan on; none there.
-    stage
-        Its number in its plan, from 1 on.
-    clauses
-        What it runs.
-    is_here
-        Whether that is the driver.
-    why
-        What is brought there, or sent out from it; empty where nothing is.
-    """
+    """Where the stage of a number runs: in the driver or in tasks, and what is moved for it."""
 
     inputs: Inputs
     stage: int
@@ -257,9 +233,8 @@ class _Explained(Walk[Data]):
         self._sent = ""
 
     def source(self, source: SourcePlan, first: Stage, inputs: Inputs) -> Data:
-        if not first.is_read_apart:
-            self.found.append(Placed(inputs, 1, first.clauses, False, ""))
-        return Data.NARROW if source.units else Data.NARROW_EMPTY
+        data = Data.NARROW if source.units else Data.NARROW_EMPTY
+        return data if first.is_read_apart else self._noted(inputs, 1, first, data)
 
     def side_by_side(self, flows: list[Data]) -> Data:
         data = side_by_side(flows)
@@ -267,11 +242,9 @@ class _Explained(Walk[Data]):
         return data
 
     def in_turn(self, flows: list[Data], first: Stage, inputs: Inputs) -> Data:
-        is_here = in_turn(flows, first.clauses[0]) is Data.HERE
-        data = Data.HERE if is_here else Data.FRAME
-        why = "the inputs are taken in turn" if is_here else _sent(flows, data)
-        self.found.append(Placed(inputs, 1, first.clauses, is_here, why))
-        return data
+        if in_turn(flows, first.clauses[0]) is Data.HERE:
+            return self._noted(inputs, 1, first, Data.HERE, "the inputs are taken in turn")
+        return self._noted(inputs, 1, first, Data.FRAME, _sent(flows, Data.FRAME))
 
     def given(self, plan: Plan, others: Sequence[tuple[Plan, Inputs]]) -> str:
         for side in others:
@@ -286,18 +259,18 @@ class _Explained(Walk[Data]):
         for side in _sides(part, inputs):
             self._held(*side)
         for number, stage in enumerate(part.stages, start=1):
-            why = "it is small, and held whole"
-            self.found.append(Placed(inputs, number, stage.clauses, True, why))
+            self._noted(inputs, number, stage, Data.HERE, "it is small, and held whole")
 
     def after(self, flow: Data, plan: Plan, number: int, inputs: Inputs, given: Any) -> Data:
         stage = plan.stages[number]
         step = step_of(flow, stage, is_last=self.is_last(plan, number))
-        data, why = _AFTER.get(step, (Data.FRAME, ""))
-        data = data or flow
-        why = why or self._sent or (given if given and not number else "")
+        _, data, why = step.value
+        why = why or self._sent or ("" if number else given or "")
         self._sent = ""
-        placed = Placed(inputs, number + 1, stage.clauses, data is Data.HERE, why)
-        self.found.append(placed)
+        return self._noted(inputs, number + 1, stage, data or flow, why)
+
+    def _noted(self, inputs: Inputs, number: int, stage: Stage, data: Data, why: str = "") -> Data:
+        self.found.append(Placed(inputs, number, stage.clauses, data is Data.HERE, why))
         return data
 
 
