@@ -4,7 +4,7 @@
 |---|---|
 | row slices, or several symbols | nothing: the stage joins the tasks before it |
 | hash buckets | an exact shuffle by bucket |
-| time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
+| time buckets, or a grouping of its own | the facts of all parts go to one task, in which the clause groups them; each part is sent to the units that want it |
 | everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first, or come a little at a time |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops; a result, and few rows of few bytes, are brought here by that |
 | all rows by keys | a job samples the keys, then each task gets a range of them; few bytes as below |
@@ -25,7 +25,6 @@ import numpy as np
 
 from tessel import telemetry
 from tessel.arrays import concat_tables, numpy_array
-from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
@@ -41,7 +40,7 @@ from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
 from tessel.spark_exec.carries import CarryScan, few_task
 from tessel.spark_exec.chains import Given, Places
-from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
+from tessel.spark_exec.errors_wire import error_of, error_row
 from tessel.spark_exec.flows import (
     Carries,
     DriverFlow,
@@ -53,16 +52,15 @@ from tessel.spark_exec.flows import (
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import SentParts, rows_by_unit, unit_of_rows
+from tessel.spark_exec.parts import rows_by_unit, unit_of_rows, unpacked
 from tessel.spark_exec.placement import Step
+from tessel.spark_exec.routing import WEIGHT, facts_task, route_task
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
     PARTITION_BYTES,
     FlowRunner,
     first_units,
 )
-from tessel.spark_exec.sampling import WEIGHT
-from tessel.spark_exec.tasks import facts_task, route_task
 from tessel.spark_exec.units import raising_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
@@ -151,7 +149,7 @@ class Barriers:
                 return self._by_range(flow, stage, given)
             case Step.ALL_IN_ONE:
                 return self._all_in_one(flow, stage, given)
-        return self.routed(flow, stage.clauses[0], stage)
+        return self.routed(flow, stage)
 
     def _partials(self, flow: TaskFlow, stage: Stage) -> Iterator[ProcessingUnit]:
         """Give partial states: one of each task, or one of each bucket of keys where that is less.
@@ -315,28 +313,26 @@ class Barriers:
         rows = [WireRow(bucket, 0, MARKER_ROWS, b"") for bucket in buckets]
         return frame.unionAll(self._jobs.sent_rows(rows))
 
-    def routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
-        """Let the clause group the parts by their facts, then send each where it is wanted."""
+    def routed(self, flow: TaskFlow, stage: Stage) -> FrameFlow:
+        """Let the clause group the parts by their facts, then send each where it is wanted.
+
+        A task groups them: facts of many parts take much memory, what comes here of them little.
+        """
         frame = self._jobs.kept(self._runner.frame(flow))
-        rows = self._runner.rows(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
-        rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
-        parts = SentParts(rows, self._runner.kinds)
-        groups = clause.restructure(parts, stage.schemas[0])
-        if not groups and stage.input is Structure.ALL:
-            groups = [[]]  # a clause over everything also answers for nothing
-        routes = parts.routes(groups)
-        telemetry.emit("barrier", units=len(groups), pieces=len(parts))
+        facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
+        rows = self._runner.grouped(facts, stage, barriers_of(flow))
+        told, routes, planned = (row.blob for row in rows)
+        (units, parts, size), empty = (each.tolist() for each in unpacked(told))
+        telemetry.emit("barrier", units=units, pieces=parts)
         routed = self._jobs.mapped(frame, route_task(routes))
-        empty = [number for number, group in enumerate(groups) if not group]
         if empty:
             routed = self._with_markers(routed, empty)
-        by_bytes = parts.bytes // PARTITION_BYTES
-        partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
+        partitions = max(1, min(units, max(self._slots, size // PARTITION_BYTES)))
         grouped = self._jobs.grouped(routed, partitions)
         made = FrameFlow(
             grouped,
             partitions=partitions,
-            planned=routes.planned,
+            planned=planned,
             barriers=barriers_of(flow) + 1,
         )
         return made.then(stage)

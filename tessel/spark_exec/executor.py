@@ -281,7 +281,7 @@ class _Walk(Walk[Flow]):
         if in_turn([data_of(flow) for flow in flows], clause) is not Data.HERE:
             beside = self._beside(flows)
             if beside is not None:
-                return self._barriers.routed(beside, clause, first)
+                return self._barriers.routed(beside, first)
         units = [self._runner.few_at_a_time(flow) for flow in flows]
         return DriverFlow(interleave_units(first, units))
 

@@ -41,7 +41,6 @@ from tessel.spark_exec.chains import (
     Step,
     chain_to_json,
 )
-from tessel.spark_exec.parts import Fetches
 from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
 from tessel.spark_exec.wire import WireRow, sequences
 
@@ -335,7 +334,7 @@ class FrameFlow:
     partitions
         Of the frame.
     planned
-        In how many units each part is wanted; None where that is one.
+        In how many units each part is wanted, as ``routed`` tells; None where that is one.
     everything
         Whether all parts are of one unit, which is there also where no part is.
     barriers
@@ -347,7 +346,7 @@ class FrameFlow:
     frame: DataFrame
     steps: tuple[ReduceStep, ...] = ()
     partitions: int = 1
-    planned: Fetches | None = None
+    planned: bytes | None = None
     everything: bool = False
     barriers: int = 1
     given: Given = NOTHING_GIVEN

@@ -34,7 +34,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
-from tessel.spark_exec.sampling import sample_task
+from tessel.spark_exec.routing import group_task, sample_task
 from tessel.spark_exec.tasks import (
     TaskFunction,
     UnitSplit,
@@ -169,6 +169,12 @@ class FlowRunner:
     def scanned(self, parts: DataFrame, stage: Stage, failed: WireRow | None) -> DataFrame:
         """Return what lies around units, of summaries that are in buckets."""
         return self._jobs.mapped(parts, scan_task(chain_text(stage), self._plugins, failed))
+
+    def grouped(self, facts: DataFrame, stage: Stage, barriers: int) -> list[WireRow]:
+        """Let a stage group parts, whose facts one task gets; return what is told of the units."""
+        task = group_task(chain_text(stage), self._plugins, barriers)
+        rows = self.rows(self._jobs.mapped(facts, task), barriers)
+        return raise_error_rows(sorted(rows, key=lambda row: row.seq))
 
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
         """Return the rows of a flow's units as columns of Spark's types."""
