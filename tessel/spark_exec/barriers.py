@@ -317,8 +317,11 @@ class Barriers:
         """Let the clause group the parts by their facts, then send each where it is wanted.
 
         A task groups them: facts of many parts take much memory, what comes here of them little.
+        Units that are read are read twice, which takes no longer than to keep their rows.
         """
-        frame = self._jobs.kept(self._runner.frame(flow))
+        frame = self._runner.frame(flow)
+        if not isinstance(flow, NarrowFlow):
+            frame = self._jobs.kept(frame)
         facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
         rows = self._runner.grouped(facts, stage, barriers_of(flow))
         told, routes, planned = (row.blob for row in rows)
