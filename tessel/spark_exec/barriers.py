@@ -38,9 +38,9 @@ from tessel.errors import CancelledError, TesselError
 from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
-from tessel.spark_exec.carries import CarryScan, few_task
+from tessel.spark_exec.carries import CarryScan, few_task, scan_task, split_task
 from tessel.spark_exec.chains import Given, Places
-from tessel.spark_exec.errors_wire import error_of, error_row
+from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
     DriverFlow,
@@ -50,11 +50,12 @@ from tessel.spark_exec.flows import (
     TaskFlow,
     UnionFlow,
     barriers_of,
+    chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import rows_by_unit, unit_of_rows, unpacked
 from tessel.spark_exec.placement import Step
-from tessel.spark_exec.routing import WEIGHT, facts_task, route_task
+from tessel.spark_exec.routing import WEIGHT, facts_task, group_task, route_task, sample_task
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
     PARTITION_BYTES,
@@ -68,6 +69,7 @@ from tessel.spark_exec.wire import (
     MARKER_ROWS,
     WITHHELD_ROWS,
     WireRow,
+    read_parts,
 )
 
 if TYPE_CHECKING:
@@ -239,8 +241,10 @@ class Barriers:
         buckets = buckets if keys else 1
         if failed is not None:
             summaries = self._jobs.between(summaries, 0, failed.seq)
-        parts = self._jobs.grouped(self._runner.split(summaries, keys, buckets), buckets)
-        carries = self._jobs.kept(self._runner.scanned(parts, stage, failed))
+        split = split_task(keys, buckets, self._runner.blob_bytes)
+        parts = self._jobs.grouped(self._jobs.mapped(summaries, split), buckets)
+        scan = scan_task(chain_text(stage), self._runner.plugins, failed)
+        carries = self._jobs.kept(self._jobs.mapped(parts, scan))
         errors = self._jobs.rows(self._jobs.of_kind(carries, ERROR_ROWS))
         failed = min(errors, key=lambda row: row.seq, default=failed)
         return self._jobs.of_kind(carries, CARRY_ROWS), failed
@@ -286,7 +290,8 @@ class Barriers:
         wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
         most = max(1, wanted // self._runner.tasks(flow))
         try:
-            sampled = self._runner.sample(flow.then(keys), most)
+            taken = self._runner.ordered(flow.then(keys), sample_task(most))
+            sampled = [part.table for _, rows in taken for part in read_parts(rows)]
         except CancelledError:
             raise
         except TesselError:  # in columns that are no keys there may be one that comes first
@@ -323,7 +328,9 @@ class Barriers:
         if not isinstance(flow, NarrowFlow):
             frame = self._jobs.kept(frame)
         facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
-        rows = self._runner.grouped(facts, stage, barriers_of(flow))
+        task = group_task(chain_text(stage), self._runner.plugins, barriers_of(flow))
+        rows = self._runner.rows(self._jobs.mapped(facts, task), barriers_of(flow))
+        rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
         told, routes, planned = (row.blob for row in rows)
         (units, parts, size), empty = (each.tolist() for each in unpacked(told))
         telemetry.emit("barrier", units=units, pieces=parts)

@@ -36,7 +36,6 @@ from tessel.spark_exec.chains import (
     Chain,
     Given,
     Places,
-    PlaceStep,
     ReduceStep,
     Step,
     chain_to_json,
@@ -369,7 +368,7 @@ class FrameFlow:
 
     def placed(self, places: Places) -> FrameFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
-        return self._with_step(PlaceStep(places))
+        return self._with_step(places)
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""

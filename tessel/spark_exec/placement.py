@@ -11,13 +11,12 @@ import enum
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.clauses.sort import MergeSorted
 from tessel.display.documents import Table
-from tessel.lazy import dataclass
 from tessel.pipeline.plan import Plan, SourcePlan, Stage
 from tessel.spark_exec.flows import DriverFlow, Flow, NarrowFlow
 
@@ -185,15 +184,14 @@ class Walk(ABC, Generic[F]):
 
 
 def _sides(plan: Plan, inputs: Inputs) -> list[tuple[Plan, Inputs]]:
-    numbered = enumerate(plan.inputs, start=1)
-    return [(part, (*inputs, number)) for number, part in numbered if isinstance(part, Plan)]
+    parts = [part for part in plan.inputs if isinstance(part, Plan)]
+    return [(part, (*inputs, number)) for number, part in enumerate(parts, start=1)]
 
 
 # --- for people -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """Where the stage of a number runs: in the driver or in tasks, and what is moved for it."""
 
     inputs: Inputs

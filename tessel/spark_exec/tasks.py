@@ -31,7 +31,7 @@ from tessel.spark_exec.chains import (
     CarryStep,
     Chain,
     Given,
-    PlaceStep,
+    Places,
     ReduceStep,
     chain_from_text,
     ready_chain,
@@ -241,8 +241,8 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
     for step in steps:
         if isinstance(step, Mapping) and seqs[-1] not in step:
             return None
-        if isinstance(step, PlaceStep):
-            place = step.places.find(seqs[-1])
+        if isinstance(step, Places):
+            place = step.find(seqs[-1])
             if place is None:
                 return None
             seqs.append(sequence(*place))
@@ -268,8 +268,8 @@ def _reduced(
             assert isinstance(clause, Combines)
             return clause.combined([unit])
         return chain.summary(unit) if step.how == "summary" else chain.run_carried(unit, carried)
-    if isinstance(step, PlaceStep):
-        place = step.places.find(seq)
+    if isinstance(step, Places):
+        place = step.find(seq)
         assert place is not None  # those that are left out have gone
         return renumbered(unit, *place)
     start, stop = step[seq]
