@@ -158,8 +158,8 @@ def parts(count: int, tasks: int = 100) -> dict[str, object]:
     from pyspark.cloudpickle import dumps
 
     from tessel.clauses.units.reduced import unit_of_table
-    from tessel.spark_exec.parts import unit_rows
-    from tessel.spark_exec.routing import SentParts, known_of, route_task
+    from tessel.spark_exec.parts import unit_rows, unpacked
+    from tessel.spark_exec.routing import known_of, route_task, routed
     from tessel.spark_exec.wire import sequence
 
     minutes = pa.array(np.arange(5 * count) * 60_000_000, pa.timestamp("us"))
@@ -174,13 +174,13 @@ def parts(count: int, tasks: int = 100) -> dict[str, object]:
     began = time.process_time()
     with PeakMemory() as memory:
         before = memory.peak or 0
-        known = SentParts(filter(None, told), {})
-        groups = clause.restructure(known, schema)
-        _, routes, planned = (row.blob for row in known.routed(groups))
+        rows = filter(None, told)
+        made = routed(rows, {}, lambda parts: clause.restructure(parts, schema))
+        totals, routes, planned = (row.blob for row in made)
         took = time.process_time() - began
     return {
         "parts": count,
-        "groups": len(groups),
+        "groups": int(unpacked(totals)[0][0]),
         "task_s": round(took, 2),
         "task_memory": (memory.peak or 0) - before,
         "told": sum(len(row.blob) for row in told if row),
@@ -237,8 +237,8 @@ def main() -> None:
     print(
         f"{'parts':>10}{'groups':>9}{'told':>12}{'task s':>8}{'MB':>6}{'driver':>10}{'closure':>10}"
     )
-    routed = [parts(size) for size in sizes]
-    for each in routed:
+    routes = [parts(size) for size in sizes]
+    for each in routes:
         each["MB"] = each["task_memory"] // 1_000_000  # type: ignore[operator]
         print(
             "{parts:>10,}{groups:>9,}{told:>12,}{task_s:>8}{MB:>6}{driver:>10,}{closure:>10,}".format(
@@ -247,7 +247,7 @@ def main() -> None:
         )
     grouped = partials(small, repeats)
     print("{segments:,} partials: {spark_s} s, on threads {threads_s} s".format(**grouped))
-    print(json.dumps({"plans": planned, "carries": carried, "parts": routed, "partials": grouped}))
+    print(json.dumps({"plans": planned, "carries": carried, "parts": routes, "partials": grouped}))
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ class SparkExecutor:
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
         barriers = Barriers(jobs, self.slots, runner, self.gathered_bytes, few=few)
-        return runner, _Walk(plan, address, runner, barriers, joins_units=not classes).flow(plan)
+        return runner, _Walk(address, runner, barriers, joins_units=not classes).flow(plan)
 
 
 @dataclass(frozen=True)
@@ -233,15 +233,8 @@ class _Walk(Walk[Flow]):
     """Walks a plan that runs."""
 
     def __init__(
-        self,
-        plan: Plan,
-        address: str,
-        runner: FlowRunner,
-        barriers: Barriers,
-        *,
-        joins_units: bool,
+        self, address: str, runner: FlowRunner, barriers: Barriers, *, joins_units: bool
     ) -> None:
-        super().__init__(plan)
         self._joins_units = joins_units
         self._address = address
         self._runner = runner
@@ -255,7 +248,7 @@ class _Walk(Walk[Flow]):
         if given is not None:
             here = given.bound[number]
             known = given.tables if any(isinstance(c, Broadcasts) for c in stage.clauses) else None
-        step = step_of(data_of(flow), stage, is_last=self.is_last(plan, number))
+        step = step_of(data_of(flow), stage, is_last=not inputs and stage is plan.stages[-1])
         return self._barriers.after(flow, step, stage, before, here, known)
 
     def source(self, source: SourcePlan, first: Stage, inputs: Inputs) -> NarrowFlow:

@@ -131,9 +131,6 @@ Inputs = tuple[int, ...]
 class Walk(ABC, Generic[F]):
     """Walks a plan: where the units of each of its inputs and stages are."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
     def flow(self, plan: Plan, inputs: Inputs = ()) -> F:
         """Return where the result of a plan is, after all of its stages."""
         first = plan.stages[0]
@@ -153,10 +150,6 @@ class Walk(ABC, Generic[F]):
         for number in range(begun, len(plan.stages)):
             flow = self.after(flow, plan, number, inputs, given)
         return flow
-
-    def is_last(self, plan: Plan, number: int) -> bool:
-        """Return whether a stage of a plan, by its position, gives the result of all."""
-        return plan is self._plan and number == len(plan.stages) - 1
 
     def side(self, plan: Plan, inputs: Inputs) -> F:
         """Return the flow of one of several inputs."""
@@ -217,7 +210,7 @@ def placement_table(plan: Plan) -> Table:
 
 def placed_stages(plan: Plan) -> list[Placed]:
     """Return where the stages of a plan run, those of its inputs first."""
-    walk = _Explained(plan)
+    walk = _Explained()
     walk.flow(plan)
     return sorted(walk.found, key=lambda placed: (*placed.inputs, math.inf, placed.stage))
 
@@ -225,8 +218,7 @@ def placed_stages(plan: Plan) -> list[Placed]:
 class _Explained(Walk[Data]):
     """Notes where stages run."""
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
+    def __init__(self) -> None:
         self.found: list[Placed] = []
         self._sent = ""
 
@@ -261,7 +253,7 @@ class _Explained(Walk[Data]):
 
     def after(self, flow: Data, plan: Plan, number: int, inputs: Inputs, given: Any) -> Data:
         stage = plan.stages[number]
-        step = step_of(flow, stage, is_last=self.is_last(plan, number))
+        step = step_of(flow, stage, is_last=not inputs and stage is plan.stages[-1])
         _, data, why = step.value
         why = why or self._sent or ("" if number else given or "")
         self._sent = ""

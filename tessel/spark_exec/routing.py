@@ -7,11 +7,12 @@ clause finds which units want which parts.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.base import Structure
@@ -117,8 +118,12 @@ def known_of(rows: Iterable[WireRow]) -> WireRow | None:
     return WireRow(0, told[0][0], len(told), encode(table, PartFacts(RowRange(0, len(told)))))
 
 
-class SentParts(Sequence[UnitFacts]):
-    """What is known of parts that lie in tasks, as columns: an object is made when it is asked for.
+def routed(
+    rows: Iterable[WireRow],
+    kinds: Mapping[str, type],
+    group: Callable[[list[UnitFacts]], Sequence[Sequence[int]]],
+) -> list[WireRow]:
+    """Return where wire rows go, for units that want the parts at some positions each.
 
     Parameters
     ----------
@@ -126,86 +131,64 @@ class SentParts(Sequence[UnitFacts]):
         Of :func:`known_of`.
     kinds
         The classes of components by name.
+    group
+        Returns the positions of the parts of each unit.
+
+    Returns
+    -------
+    list of WireRow
+        Integers, packed: how many units, parts and bytes there are, and the units without parts;
+        the ``seq`` of rows, ascending, once for each unit that wants it, with the unit and the
+        ``seq`` there; the fields of :class:`~tessel.spark_exec.parts.Fetches`.
     """
-
-    def __init__(self, rows: Iterable[WireRow], kinds: Mapping[str, type]) -> None:
-        told = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
-        table = concat_tables(told).sort_by("seq")
-        numbers = {name: numpy_array(table.column(name)) for name in _NUMBERS}
-        self._seqs = numbers["seq"]
-        self._starts = np.flatnonzero(numbers["piece"] == 0)
-        rows_before = np.append(0, np.cumsum(numbers["rows"]))
-        self._rows = np.diff(rows_before[np.append(self._starts, len(self._seqs))])
-        self._numbers = [numbers[name][self._starts] for name in _NUMBERS[4:]]
-        self._named = table.select(["segments", "components"]).take(arrow_array(self._starts))
-        self._kinds = kinds
-        self.bytes = int(numbers["bytes"].sum())
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        at = range(len(self))[at]
-        return next(self._facts(at, at + 1))
-
-    def __iter__(self) -> Iterator[UnitFacts]:
-        for start in range(0, len(self), _BATCH_PARTS):
-            yield from self._facts(start, start + _BATCH_PARTS)
-
-    def _facts(self, start: int, stop: int) -> Iterator[UnitFacts]:
-        taken = slice(start, stop)
-        numbers = [each[taken] for each in (self._rows, *self._numbers)]
-        numbers.insert(0, self._seqs[self._starts[taken]])
-        named = self._named.slice(start, stop - start).to_pydict()
-        segments, components = named["segments"], named["components"]
-        for (seq, rows, columns, begin, end, timed, first, last, symbol, bucket), own, told in zip(
-            np.stack(numbers, axis=1).tolist(), segments, components, strict=True
-        ):
-            yield UnitFacts(
-                unit_number(seq),
-                rows,
-                RowRange(begin, end),
-                ColRange(0, columns),
-                TimeRange(first, last) if timed else None,
-                symbol,
-                None if bucket == _NO_BUCKET else bucket,
-                tuple(own),
-                received_components(zip(told[::2], told[1::2], strict=True), self._kinds),
-            )
-
-    def routed(self, groups: Sequence[Sequence[int]]) -> list[WireRow]:
-        """Return where wire rows go, for units that want the parts at some positions each.
-
-        Returns
-        -------
-        list of WireRow
-            Integers, packed: how many units, parts and bytes there are, and the units without
-            parts; the ``seq`` of rows, ascending, once for each unit that wants it, with
-            the unit and the ``seq`` there; the fields of :class:`Fetches`.
-        """
-        counts = np.fromiter(map(len, groups), np.int64, len(groups))
-        wanted = np.fromiter(itertools.chain.from_iterable(groups), np.int64, int(counts.sum()))
-        units = np.repeat(np.arange(len(groups)), counts)
-        places = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
-        seqs = sequences(np.zeros_like(places), places)
-        times = np.bincount(wanted, minlength=len(self))[wanted]
-        pieces = np.diff(np.append(self._starts, len(self._seqs)))[wanted]
-        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        sources = self._seqs[np.repeat(self._starts[wanted], pieces) + piece]
-        order = np.argsort(sources, kind="stable")
-        totals = np.array([len(groups), len(self), self.bytes])
-        told = (
-            (totals, np.flatnonzero(counts == 0)),
-            (
-                sources[order],
-                np.repeat(units, pieces)[order],
-                (np.repeat(seqs, pieces) + piece)[order],
-            ),
-            np.stack([units, seqs, times])[:, times > 1],
+    told = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
+    table = concat_tables(told).sort_by("seq")
+    sent, counts, pieces, sizes = (numpy_array(table.column(name)) for name in _NUMBERS[:4])
+    starts = np.flatnonzero(pieces == 0)
+    stops = np.append(starts, len(sent))[1:]
+    before = np.append(0, np.cumsum(counts))
+    parts = [
+        UnitFacts(
+            unit_number(seq),
+            count,
+            RowRange(start, stop),
+            ColRange(0, columns),
+            TimeRange(first, last) if is_timed else None,
+            symbol,
+            None if bucket == _NO_BUCKET else bucket,
+            tuple(segments),
+            received_components(zip(components[::2], components[1::2], strict=True), kinds),
         )
-        return [WireRow(0, seq, 0, packed(arrays)) for seq, arrays in enumerate(told)]
+        for count, (seq, _, _, _, columns, start, stop, is_timed, first, last, *others) in zip(
+            (before[stops] - before[starts]).tolist(),
+            _tuples(table.take(arrow_array(starts))),
+            strict=True,
+        )
+        for symbol, bucket, segments, components in [others]
+    ]
+    groups = group(parts)
+    counts = np.fromiter(map(len, groups), np.int64, len(groups))
+    wanted = np.fromiter(itertools.chain.from_iterable(groups), np.int64, int(counts.sum()))
+    units = np.repeat(np.arange(len(groups)), counts)
+    places = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
+    seqs = sequences(np.zeros_like(places), places)
+    times = np.bincount(wanted, minlength=len(parts))[wanted]
+    own = (stops - starts)[wanted]
+    piece = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+    sources = sent[np.repeat(starts[wanted], own) + piece]
+    order = np.argsort(sources, kind="stable")
+    to = np.stack([sources, np.repeat(units, own), np.repeat(seqs, own) + piece])
+    arrays: tuple[Iterable[NDArray[np.int64]], ...] = (
+        [np.array([len(groups), len(parts), sizes.sum()]), np.flatnonzero(counts == 0)],
+        to[:, order],
+        np.stack([units, seqs, times])[:, times > 1],
+    )
+    return [WireRow(0, seq, 0, packed(each)) for seq, each in enumerate(arrays)]
+
+
+def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for batch in table.to_batches(max_chunksize=_BATCH_PARTS):
+        yield from zip(*batch.to_pydict().values(), strict=True)
 
 
 def facts_task() -> TaskFunction:
@@ -230,16 +213,16 @@ def facts_task() -> TaskFunction:
 def group_task(chain: str, plugins: bytes, barriers: int) -> TaskFunction:
     """Return the task that lets the first clause of a chain group all parts, by their facts.
 
-    It sends what :meth:`SentParts.routed` tells, or errors that came.
+    It sends what :func:`routed` tells, or errors that came.
     """
 
     def work(facts: Iterable[WireRow]) -> list[WireRow]:
         ready = chain_from_text(chain, plugins)
         clause, schema = ready.clauses[0], ready.schemas[0]
-        parts = SentParts(facts, kinds_of(load_plugins(plugins).values()))
         # A clause over everything also answers for nothing.
         nothing: list[list[int]] = [[]] if clause.structure.input is Structure.ALL else []
-        return parts.routed(clause.restructure(parts, schema) or nothing)
+        kinds = kinds_of(load_plugins(plugins).values())
+        return routed(facts, kinds, lambda parts: clause.restructure(parts, schema) or nothing)
 
     def grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         rows = list(received(batches))
