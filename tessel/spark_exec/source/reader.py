@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tessel.clauses.base import Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves
 from tessel.clauses.combining import SubQuery
 from tessel.errors import SchemaMismatchError
@@ -32,6 +31,7 @@ from tessel.pipeline.executor import LocalExecutor
 from tessel.pipeline.plan import Plan, SourcePlan, Stage, plugins_of
 from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.spark_exec.flows import NarrowFlow
+from tessel.spark_exec.placement import Data, Step, step_of
 from tessel.spark_exec.source.options import ReadOptions
 from tessel.spark_exec.source.rows import row_batches
 from tessel.spark_exec.source.types import spark_schema, wire_schema
@@ -186,7 +186,7 @@ def needs_no_exchange(stage: Stage) -> bool:
     """Whether a stage treats each unit by itself."""
     if stage.clauses and isinstance(stage.clauses[0], Broadcasts | Interleaves):
         return False
-    return stage.carries is None and stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
+    return step_of(Data.NARROW, stage, is_last=False) is Step.GO_ON
 
 
 def _query(asked: ReadOptions) -> SubQuery:
