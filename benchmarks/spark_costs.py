@@ -171,7 +171,7 @@ def _memory(session: Any, folder: Path) -> list[Figure]:
     from tessel.spark_exec import SparkExecutor
 
     executor = SparkExecutor(session)
-    lazy = ts.open(f"{folder}/source").scan("x").filter("size >= 0")
+    lazy = ts.open(f"{folder}/source").scan("x").filter("size < 3000")
     lazy.head(1).collect(executor=executor)  # what is imported late
 
     def batches() -> int:
