@@ -151,12 +151,15 @@ def carries(rows: int, units: int, keys: int) -> list[dict[str, object]]:
 
 
 def parts(count: int, tasks: int = 100) -> dict[str, object]:
-    """Return what grouping so many parts by their facts costs, each of a unit and five minutes."""
+    """Return what grouping so many parts by their facts costs, each of a unit and five minutes.
+
+    A task groups them; the driver gets what tells where they go.
+    """
     from pyspark.cloudpickle import dumps
 
     from tessel.clauses.units.reduced import unit_of_table
-    from tessel.spark_exec.parts import SentParts, known_of, unit_rows
-    from tessel.spark_exec.tasks import route_task
+    from tessel.spark_exec.parts import unit_rows, unpacked
+    from tessel.spark_exec.routing import known_of, route_task, routed
     from tessel.spark_exec.wire import sequence
 
     minutes = pa.array(np.arange(5 * count) * 60_000_000, pa.timestamp("us"))
@@ -171,17 +174,18 @@ def parts(count: int, tasks: int = 100) -> dict[str, object]:
     began = time.process_time()
     with PeakMemory() as memory:
         before = memory.peak or 0
-        known = SentParts(filter(None, told), {})
-        groups = clause.restructure(known, schema)
-        routes = known.routes(groups)
+        rows = filter(None, told)
+        made = routed(rows, {}, lambda parts: clause.restructure(parts, schema))
+        totals, routes, planned = (row.blob for row in made)
         took = time.process_time() - began
     return {
         "parts": count,
-        "groups": len(groups),
-        "driver_s": round(took, 2),
+        "groups": int(unpacked(totals)[0][0]),
+        "task_s": round(took, 2),
+        "task_memory": (memory.peak or 0) - before,
         "told": sum(len(row.blob) for row in told if row),
-        "closure": len(dumps(route_task(routes))),
-        "memory": (memory.peak or 0) - before,
+        "driver": len(routes) + len(planned),
+        "closure": max(len(dumps(route_task(routes))), len(planned)),
     }
 
 
@@ -230,16 +234,20 @@ def main() -> None:
             "{window:>12}{in:>8}{driver_s:>10}{all_s:>8}{closure:>9,}{sent:>12,}".format(**each)
             + f"{each['memory'] // 1_000_000:>6}"  # type: ignore[operator]
         )
-    print(f"{'parts':>10}{'groups':>9}{'driver s':>10}{'told':>12}{'closure':>12}{'MB':>6}")
-    routed = [parts(size) for size in sizes]
-    for each in routed:
+    print(
+        f"{'parts':>10}{'groups':>9}{'told':>12}{'task s':>8}{'MB':>6}{'driver':>10}{'closure':>10}"
+    )
+    routes = [parts(size) for size in sizes]
+    for each in routes:
+        each["MB"] = each["task_memory"] // 1_000_000  # type: ignore[operator]
         print(
-            "{parts:>10,}{groups:>9,}{driver_s:>10}{told:>12,}{closure:>12,}".format(**each)
-            + f"{each['memory'] // 1_000_000:>6}"  # type: ignore[operator]
+            "{parts:>10,}{groups:>9,}{told:>12,}{task_s:>8}{MB:>6}{driver:>10,}{closure:>10,}".format(
+                **each
+            )
         )
     grouped = partials(small, repeats)
     print("{segments:,} partials: {spark_s} s, on threads {threads_s} s".format(**grouped))
-    print(json.dumps({"plans": planned, "carries": carried, "parts": routed, "partials": grouped}))
+    print(json.dumps({"plans": planned, "carries": carried, "parts": routes, "partials": grouped}))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,16 @@ another user or that others can write. Called by ``spark_exec``.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["cache_folders", "is_private", "make_private"]
+__all__ = ["cache_folders", "folder_of_process", "is_private", "make_private"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -32,6 +36,22 @@ def cache_folders(environment: Mapping[str, str]) -> Iterator[Path]:
     home = environment.get("HOME") or environment.get("USERPROFILE", "")
     if os.path.isabs(home):
         yield Path(home) / ".cache" / "tessel"
+
+
+@functools.cache
+def folder_of_process(prefix: str, process: int) -> Path:
+    """Return a fresh temporary folder of the process of an id; it goes with it, not with its forks.
+
+    A name that others could foresee in a shared temporary folder could be theirs.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def is_private(path: Path, *, mode_counts: bool = True) -> bool:

@@ -11,6 +11,7 @@ unit of work.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import os
 import threading
@@ -24,6 +25,21 @@ from tessel.errors import ExecutionError
 
 _lock = threading.Lock()
 _numbers = itertools.count(1)
+_waiting: collections.deque[str] = collections.deque()
+"""Worlds that are closed, and deleted by whoever gives up the lock."""
+
+
+def _give_up_lock() -> None:
+    while True:
+        try:
+            while _waiting:
+                name = _waiting.popleft()
+                if name in esper.list_worlds():
+                    esper.delete_world(name)
+        finally:
+            _lock.release()
+        if not (_waiting and _lock.acquire(blocking=False)):
+            return
 
 
 def _renew_lock() -> None:
@@ -62,7 +78,7 @@ class World:
     def __enter__(self) -> World:
         _lock.acquire()
         if self._closed:
-            _lock.release()
+            _give_up_lock()
             raise ExecutionError(
                 "the component manager is closed",
                 hint="entities live as long as the block of their ComponentManager",
@@ -80,15 +96,19 @@ class World:
         try:
             esper.switch_world(self._before)
         finally:
-            _lock.release()
+            _give_up_lock()
 
     def close(self) -> None:
-        """Delete the world with all it holds; closing twice does nothing more."""
-        with _lock:
-            if not self._closed:
-                self._closed = True
-                if self._name in esper.list_worlds():
-                    esper.delete_world(self._name)
+        """Delete the world with all it holds; closing twice does nothing more.
+
+        Garbage collection closes worlds, too, at any call of a thread that holds the lock: so the
+        lock is not waited for.
+        """
+        if not self._closed:
+            self._closed = True
+            _waiting.append(self._name)
+            if _lock.acquire(blocking=False):
+                _give_up_lock()
 
     # --- inside the block -------------------------------------------------------------------------
 

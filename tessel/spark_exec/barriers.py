@@ -4,7 +4,7 @@
 |---|---|
 | row slices, or several symbols | nothing: the stage joins the tasks before it |
 | hash buckets | an exact shuffle by bucket |
-| time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
+| time buckets, or a grouping of its own | the facts of all parts go to one task, in which the clause groups them; each part is sent to the units that want it |
 | everything, reduced already | a task combines its parts, they are collected and the stage runs here; where those of the first tasks tell of many groups, the others go through a shuffle by key first, or come a little at a time |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops; a result, and few rows of few bytes, are brought here by that |
 | all rows by keys | a job samples the keys, then each task gets a range of them; few bytes as below |
@@ -25,12 +25,10 @@ import numpy as np
 
 from tessel import telemetry
 from tessel.arrays import concat_tables, numpy_array
-from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.merge import MergeRange
-from tessel.clauses.ordering import Ordering
 from tessel.clauses.partition import Partition
 from tessel.clauses.select import Select
 from tessel.clauses.sort import MergeSorted
@@ -40,7 +38,7 @@ from tessel.errors import CancelledError, TesselError
 from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
-from tessel.spark_exec.carries import CarryScan, few_task
+from tessel.spark_exec.carries import CarryScan, few_task, scan_task, split_task
 from tessel.spark_exec.chains import Given, Places
 from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
 from tessel.spark_exec.flows import (
@@ -52,18 +50,18 @@ from tessel.spark_exec.flows import (
     TaskFlow,
     UnionFlow,
     barriers_of,
+    chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
-from tessel.spark_exec.parts import SentParts, rows_by_unit, unit_of_rows
-from tessel.spark_exec.placement import most_rows_in_rounds
+from tessel.spark_exec.parts import rows_by_unit, unit_of_rows, unpacked
+from tessel.spark_exec.placement import Step
+from tessel.spark_exec.routing import WEIGHT, facts_task, group_task, route_task, sample_task
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
     PARTITION_BYTES,
     FlowRunner,
     first_units,
 )
-from tessel.spark_exec.sampling import WEIGHT
-from tessel.spark_exec.tasks import facts_task, route_task
 from tessel.spark_exec.units import raising_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
@@ -71,6 +69,7 @@ from tessel.spark_exec.wire import (
     MARKER_ROWS,
     WITHHELD_ROWS,
     WireRow,
+    read_parts,
 )
 
 if TYPE_CHECKING:
@@ -116,50 +115,43 @@ class Barriers:
     def after(
         self,
         flow: Flow,
+        step: Step,
         stage: Stage,
         before: Stage | None,
-        here: Stage | None = None,
-        given: Given | None = None,
-        is_last: bool = False,
+        here: Stage,
+        given: Given | None,
     ) -> Flow:
         """Return the flow after one more stage.
 
         Parameters
         ----------
-        flow, stage, before
-            What there is, what is to run on it, and the stage that ran last.
+        flow, step, stage, before
+            What there is, what is done with it, what is to run on it, and the stage that ran last.
         here, given
-            For a stage that other symbols are given to: the stage as it runs in this process, and
-            what workers get.
-        is_last
-            Whether the stage gives the result.
+            The stage as it runs in this process, and what its clauses are given in workers.
         """
-        here = here or stage
-        if isinstance(flow, DriverFlow):
-            return DriverFlow(run_stages([here], flow.units))
-        is_empty = isinstance(flow, NarrowFlow) and not flow.count
-        if stage.carries is Carry.END and not is_empty:
-            return self._finished(flow, stage, here)
-        if stage.carries is not None and not is_empty:
-            return self._carried(flow, stage)
-        if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-            return flow.then(stage, given)
-        if is_empty:
-            return DriverFlow(run_stages([here], iter(())))
-        clause = stage.clauses[0]
-        if clause.structure.reduced:
-            return DriverFlow(run_stages([here], self._partials(flow, here)))
-        if isinstance(clause, Limits):
-            return self._limited(flow, clause, stage, is_last=is_last)
-        if clause.restructures:
-            return self.routed(flow, clause, stage)
-        if stage.input is Structure.HASH_BUCKETED:
-            return self._by_bucket(flow, stage, before)
-        if isinstance(clause, MergeSorted):
-            return self._by_range(flow, stage, clause.ordering, given)
-        if stage.input is Structure.ALL:
-            return self._all_in_one(flow, stage, given)
-        return self.routed(flow, clause, stage)
+        if step in (Step.HERE, Step.NO_UNITS) or isinstance(flow, DriverFlow):
+            return DriverFlow(
+                run_stages([here], flow.units if isinstance(flow, DriverFlow) else iter(()))
+            )
+        match step:
+            case Step.GO_ON:
+                return flow.then(stage, given)
+            case Step.CARRY:
+                return self._carried(flow, stage)
+            case Step.CARRY_TO_END:
+                return self._finished(flow, stage, here)
+            case Step.REDUCE:
+                return DriverFlow(run_stages([here], self._partials(flow, here)))
+            case Step.FIRST_ROWS | Step.FEW_FIRST_ROWS | Step.COUNT:
+                return self._limited(flow, step, stage)
+            case Step.BY_BUCKET:
+                return self._by_bucket(flow, stage, before)
+            case Step.BY_RANGE:
+                return self._by_range(flow, stage, given)
+            case Step.ALL_IN_ONE:
+                return self._all_in_one(flow, stage, given)
+        return self.routed(flow, stage)
 
     def _partials(self, flow: TaskFlow, stage: Stage) -> Iterator[ProcessingUnit]:
         """Give partial states: one of each task, or one of each bucket of keys where that is less.
@@ -249,8 +241,10 @@ class Barriers:
         buckets = buckets if keys else 1
         if failed is not None:
             summaries = self._jobs.between(summaries, 0, failed.seq)
-        parts = self._jobs.grouped(self._runner.split(summaries, keys, buckets), buckets)
-        carries = self._jobs.kept(self._runner.scanned(parts, stage, failed))
+        split = split_task(keys, buckets, self._runner.blob_bytes)
+        parts = self._jobs.grouped(self._jobs.mapped(summaries, split), buckets)
+        scan = scan_task(chain_text(stage), self._runner.plugins, failed)
+        carries = self._jobs.kept(self._jobs.mapped(parts, scan))
         errors = self._jobs.rows(self._jobs.of_kind(carries, ERROR_ROWS))
         failed = min(errors, key=lambda row: row.seq, default=failed)
         return self._jobs.of_kind(carries, CARRY_ROWS), failed
@@ -279,10 +273,10 @@ class Barriers:
         made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
         return made.then(stage)
 
-    def _by_range(
-        self, flow: TaskFlow, stage: Stage, ordering: Ordering, given: Given | None
-    ) -> Flow:
+    def _by_range(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         """Let each task order a range of the keys, as a sample tells them; one task what is few."""
+        assert isinstance(stage.clauses[0], MergeSorted)
+        ordering = stage.clauses[0].ordering
         ranges = self._runner.tasks(flow)
         if isinstance(flow, NarrowFlow):
             size = flow.total_bytes
@@ -296,7 +290,8 @@ class Barriers:
         wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
         most = max(1, wanted // self._runner.tasks(flow))
         try:
-            sampled = self._runner.sample(flow.then(keys), most)
+            taken = self._runner.ordered(flow.then(keys), sample_task(most))
+            sampled = [part.table for _, rows in taken for part in read_parts(rows)]
         except CancelledError:
             raise
         except TesselError:  # in columns that are no keys there may be one that comes first
@@ -323,39 +318,44 @@ class Barriers:
         rows = [WireRow(bucket, 0, MARKER_ROWS, b"") for bucket in buckets]
         return frame.unionAll(self._jobs.sent_rows(rows))
 
-    def routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
-        """Let the clause group the parts by their facts, then send each where it is wanted."""
-        frame = self._jobs.kept(self._runner.frame(flow))
-        rows = self._runner.rows(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
+    def routed(self, flow: TaskFlow, stage: Stage) -> FrameFlow:
+        """Let the clause group the parts by their facts, then send each where it is wanted.
+
+        A task groups them: facts of many parts take much memory, what comes here of them little.
+        Units that are read are read twice, which takes no longer than to keep their rows.
+        """
+        frame = self._runner.frame(flow)
+        if not isinstance(flow, NarrowFlow):
+            frame = self._jobs.kept(frame)
+        facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
+        task = group_task(chain_text(stage), self._runner.plugins, barriers_of(flow))
+        rows = self._runner.rows(self._jobs.mapped(facts, task), barriers_of(flow))
         rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
-        parts = SentParts(rows, self._runner.kinds)
-        groups = clause.restructure(parts, stage.schemas[0])
-        if not groups and stage.input is Structure.ALL:
-            groups = [[]]  # a clause over everything also answers for nothing
-        routes = parts.routes(groups)
-        telemetry.emit("barrier", units=len(groups), pieces=len(parts))
+        told, routes, planned = (row.blob for row in rows)
+        (units, parts, size), empty = (each.tolist() for each in unpacked(told))
+        telemetry.emit("barrier", units=units, pieces=parts)
         routed = self._jobs.mapped(frame, route_task(routes))
-        empty = [number for number, group in enumerate(groups) if not group]
         if empty:
             routed = self._with_markers(routed, empty)
-        by_bytes = parts.bytes // PARTITION_BYTES
-        partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
+        partitions = max(1, min(units, max(self._slots, size // PARTITION_BYTES)))
         grouped = self._jobs.grouped(routed, partitions)
         made = FrameFlow(
             grouped,
             partitions=partitions,
-            planned=routes.planned,
+            planned=planned,
             barriers=barriers_of(flow) + 1,
         )
         return made.then(stage)
 
-    def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage, *, is_last: bool) -> Flow:
+    def _limited(self, flow: TaskFlow, step: Step, stage: Stage) -> Flow:
+        clause = stage.clauses[0]
+        assert isinstance(clause, Limits)
         demand = clause.demand()
         if not isinstance(flow, NarrowFlow):
             flow = self._runner.kept(flow)
-        elif demand is not None and demand <= most_rows_in_rounds(stage, is_last=is_last):
+        elif step is not Step.COUNT:
             rounds = self._runner.few_at_a_time(flow, demand)
-            if is_last and len(stage.clauses) == 1:
+            if step is Step.FIRST_ROWS:
                 return DriverFlow(run_stages([stage], rounds))
             held, rest = first_units(rounds)
             if sum(unit.nbytes for unit in held) <= MOST_SENT_BYTES:

@@ -111,15 +111,9 @@ class Places:
         return (self.symbol, self.first + at) if found else None
 
 
-@dataclass(frozen=True)
-class PlaceStep:
-    """Give units the symbol and the number that they have from here on."""
-
-    places: Places
-
-
-ReduceStep = str | Mapping[int, tuple[int, int]] | CarryStep | PlaceStep
-"""A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
+ReduceStep = str | Mapping[int, tuple[int, int]] | CarryStep | Places
+"""A chain as JSON; the cuts ``[start, stop)`` of units by ``seq``, others are left out; or where
+units are put from here on."""
 
 
 @dataclass(frozen=True)

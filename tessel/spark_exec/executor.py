@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.capabilities import Broadcasts, Interleaves
+from tessel.clauses.capabilities import Broadcasts
 from tessel.display.documents import Table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
+from tessel.lazy import dataclass
 from tessel.pipeline.executor import result_table, run_units, symbols_of
 from tessel.pipeline.plan import Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.pipeline.stage import bound_stage, interleave_units
 from tessel.pipeline.staging import Staging
 from tessel.spark_exec.barriers import Barriers, placed_one_after_another
-from tessel.spark_exec.chains import given_tables
+from tessel.spark_exec.chains import Given, given_tables
 from tessel.spark_exec.flows import (
     DriverFlow,
     Flow,
@@ -38,7 +39,17 @@ from tessel.spark_exec.flows import (
     barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs, slots_of_session
-from tessel.spark_exec.placement import is_read_here, placement_table
+from tessel.spark_exec.placement import (
+    Data,
+    Inputs,
+    Walk,
+    data_of,
+    in_turn,
+    is_read_here,
+    placement_table,
+    side_by_side,
+    step_of,
+)
 from tessel.spark_exec.plugins import kinds_of, packed_plugins
 from tessel.spark_exec.running_flows import (
     PARTITION_BYTES,
@@ -207,114 +218,100 @@ class SparkExecutor:
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
         barriers = Barriers(jobs, self.slots, runner, self.gathered_bytes, few=few)
-        walk = _Walk(address, runner, barriers, plan.stages[-1], joins_units=not classes)
-        return runner, walk.flow(plan)
+        return runner, _Walk(address, runner, barriers, joins_units=not classes).flow(plan)
 
 
-class _Walk:
-    """Walks a plan: where the units of each of its inputs and stages are."""
+@dataclass(frozen=True)
+class _Given:
+    """Results that clauses of a plan are given: its stages with them, and what workers get."""
+
+    bound: Sequence[Stage]
+    tables: Given
+
+
+class _Walk(Walk[Flow]):
+    """Walks a plan that runs."""
 
     def __init__(
-        self,
-        address: str,
-        runner: FlowRunner,
-        barriers: Barriers,
-        last: Stage,
-        *,
-        joins_units: bool,
+        self, address: str, runner: FlowRunner, barriers: Barriers, *, joins_units: bool
     ) -> None:
-        self._last = last
         self._joins_units = joins_units
         self._address = address
         self._runner = runner
         self._barriers = barriers
 
-    def flow(self, plan: Plan) -> Flow:
-        """Return where the result of a plan is, after all of its stages."""
-        first, *rest = plan.stages
-        flow: Flow
-        if first.clauses and isinstance(first.clauses[0], Broadcasts):
-            return self._broadcast(plan)
-        if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
-            source = plan.inputs[0]
-            if first.is_read_apart:
-                flow = self._after(self._unprocessed(source, first), first, None)
-            else:
-                flow = self._narrow(source, first)
-        elif isinstance(first.clauses[0], Interleaves):
-            flow = self._interleaved(plan, first)
-        else:
-            flow = self._after(self._side_by_side(plan), first, None)
-        before = first
-        for stage in rest:
-            flow = self._after(flow, stage, before)
-            before = stage
-        return flow
+    def after(
+        self, flow: Flow, plan: Plan, number: int, inputs: Inputs, given: _Given | None
+    ) -> Flow:
+        stage, before = plan.stages[number], plan.stages[number - 1] if number else None
+        here, known = stage, None
+        if given is not None:
+            here = given.bound[number]
+            known = given.tables if any(isinstance(c, Broadcasts) for c in stage.clauses) else None
+        step = step_of(data_of(flow), stage, is_last=not inputs and stage is plan.stages[-1])
+        return self._barriers.after(flow, step, stage, before, here, known)
 
-    def _after(self, flow: Flow, stage: Stage, before: Stage | None) -> Flow:
-        return self._barriers.after(flow, stage, before, is_last=stage is self._last)
+    def source(self, source: SourcePlan, first: Stage, inputs: Inputs) -> NarrowFlow:
+        """Return the units of a symbol; a clause that groups them is first given none that ran.
 
-    def _interleaved(self, plan: Plan, first: Stage) -> Flow:
+        The planned units are then cut into row slices, which tasks read side by side, unless all go
+        into one unit as they are.
+        """
+        is_cut = first.is_read_apart and (len(source.units) > 1 or first.clauses[0].restructures)
+        return NarrowFlow.from_source(
+            SourcePlan(source.view, source.read.cut_by_row_slice) if is_cut else source,
+            None if first.is_read_apart else first,
+            self._address,
+            joins_units=self._joins_units,
+        )
+
+    def in_turn(self, flows: list[Flow], first: Stage, inputs: Inputs) -> Flow:
         """Run a clause that takes several inputs in turn: as tasks, where it can group their parts.
 
         Otherwise it runs here, on units that are computed some at a time.
         """
         clause = first.clauses[0]
-        flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
-        if clause.restructures:
-            narrow = [flow for flow in flows if isinstance(flow, NarrowFlow) and flow.count]
-            if len(narrow) == len(flows):
-                return self._barriers.routed(NarrowFlow.side_by_side(narrow), clause, first)
-            if all(not isinstance(flow, NarrowFlow) or flow.count for flow in flows):
-                side_by_side = self._placed(flows)
-                if side_by_side is not None:
-                    return self._barriers.routed(side_by_side, clause, first)
-        return DriverFlow(
-            interleave_units(first, [self._runner.few_at_a_time(flow) for flow in flows])
-        )
+        if in_turn([data_of(flow) for flow in flows], clause) is not Data.HERE:
+            beside = self._beside(flows)
+            if beside is not None:
+                return self._barriers.routed(beside, first)
+        units = [self._runner.few_at_a_time(flow) for flow in flows]
+        return DriverFlow(interleave_units(first, units))
 
-    def _broadcast(self, plan: Plan) -> Flow:
-        """Compute all inputs but the first, and send their results to what takes the first."""
-        left, *others = (part for part in plan.inputs if isinstance(part, Plan))
+    def given(self, plan: Plan, others: Sequence[tuple[Plan, Inputs]]) -> _Given:
+        """Compute all inputs but the first, whose results are sent to what takes the first."""
         tables = [
-            result_table((unit.table for unit in self._whole(part)), part.schema) for part in others
+            result_table((unit.table for unit in self._whole(*other)), other[0].schema)
+            for other in others
         ]
         bound = [bound_stage(stage, tables) for stage in plan.stages]  # refused here, if anywhere
-        given = given_tables(tables)
-        flow: Flow = self.flow(left)
-        before: Stage | None = None
-        for stage, here in zip(plan.stages, bound, strict=True):
-            takes = any(isinstance(clause, Broadcasts) for clause in stage.clauses)
-            known = given if takes else None
-            is_last = stage is self._last
-            flow = self._barriers.after(flow, stage, before, here, known, is_last)
-            before = stage
-        return flow
+        return _Given(bound, given_tables(tables))
 
-    def _whole(self, part: Plan) -> Iterator[ProcessingUnit]:
+    def _whole(self, part: Plan, inputs: Inputs) -> Iterator[ProcessingUnit]:
         """Give the units of an input that is wanted here; one of few bytes is also run here."""
-        return run_units(part) if is_read_here(part) else self._runner.units(self.flow(part))
+        if is_read_here(part):
+            return run_units(part)
+        return self._runner.units(self.flow(part, inputs))
 
-    def _unprocessed(self, source: SourcePlan, first: Stage) -> NarrowFlow:
-        """Return the units of a symbol for a clause that groups them before anything runs.
+    def side(self, plan: Plan, inputs: Inputs) -> Flow:
+        """Return the flow of one of several inputs; its error is raised when its turn has come."""
+        try:
+            return self.flow(plan, inputs)
+        except TesselError as error:
+            return DriverFlow(raising_units(error))
 
-        The planned units are cut into row slices, which tasks read side by side, unless all go
-        into one unit as they are.
-        """
-        if len(source.units) > 1 or first.clauses[0].restructures:
-            source = SourcePlan(source.view, source.read.cut_by_row_slice)
-        return self._narrow(source, None)
-
-    def _narrow(self, source: SourcePlan, first: Stage | None) -> NarrowFlow:
-        return NarrowFlow.from_source(source, first, self._address, joins_units=self._joins_units)
-
-    def _side_by_side(self, plan: Plan) -> Flow:
+    def side_by_side(self, flows: list[Flow]) -> Flow:
         """Return the units of several inputs, one input after another."""
-        flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
-        narrow = [flow for flow in flows if isinstance(flow, NarrowFlow)]
-        if len(narrow) == len(flows):
-            return NarrowFlow.side_by_side(narrow)
-        return self._placed(flows) or DriverFlow(self._chained(flows))
+        return self._beside(flows) or DriverFlow(self._chained(flows))
+
+    def _beside(self, flows: list[Flow]) -> TaskFlow | None:
+        """Return the same where tasks make some of them, and the others can be sent out."""
+        data = side_by_side([data_of(flow) for flow in flows])
+        if data is Data.HERE:
+            return None  # they are small, or were not asked for yet
+        if data is Data.FRAME:
+            return self._placed(flows)
+        return NarrowFlow.side_by_side([flow for flow in flows if isinstance(flow, NarrowFlow)])
 
     def _placed(self, flows: list[Flow]) -> UnionFlow | None:
         """Return flows one after another, those that are here sent out; None if all stay here.
@@ -323,8 +320,6 @@ class _Walk:
         come, which a limit may not let it have. What was computed of flows then stands in their
         places.
         """
-        if all(isinstance(flow, DriverFlow) for flow in flows):
-            return None  # they are small, or were not asked for yet
         sent: dict[int, list[ProcessingUnit]] = {}
         for at, flow in enumerate(flows):
             if isinstance(flow, DriverFlow):
@@ -343,13 +338,6 @@ class _Walk:
             )
         except TesselError:
             return None
-
-    def _deferred(self, plan: Plan) -> Flow:
-        """Return the flow of one of several inputs; its error is raised when its turn has come."""
-        try:
-            return self.flow(plan)
-        except TesselError as error:
-            return DriverFlow(raising_units(error))
 
     def _chained(self, flows: Sequence[Flow]) -> Iterator[ProcessingUnit]:
         ordinal = 0

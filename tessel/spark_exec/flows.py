@@ -36,12 +36,10 @@ from tessel.spark_exec.chains import (
     Chain,
     Given,
     Places,
-    PlaceStep,
     ReduceStep,
     Step,
     chain_to_json,
 )
-from tessel.spark_exec.parts import Fetches
 from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
 from tessel.spark_exec.wire import WireRow, sequences
 
@@ -53,6 +51,13 @@ Carries: TypeAlias = "list[WireRow] | DataFrame"
 
 _LEAST_UNIT_BYTES = 4096
 """Every unit costs something, so that units of few bytes are spread over tasks as well."""
+_TASKS_PER_SLOT = 3
+_LEAST_TASK_BYTES = 256 * 1024
+"""Less is not shared among slots, unless clauses of somebody else's run, which may be slow."""
+_TASK_BYTES = 4 * 1024 * 1024
+"""A slot gets one task of less than this: a task has a price, 20 ms in the JVM."""
+_MOST_TASK_BYTES = 256 * 1024 * 1024
+"""A task of more than this is long to run again, and keeps a slot that others could share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +261,17 @@ class NarrowFlow:
         address = flows[0].address
         return NarrowFlow(tuple(tracks), tuple(chains), address, given, carries=carries)
 
+    def tasks(self, slots: int, *, has_plugins: bool = False) -> int:
+        """Return how many tasks at most read the units where so many run at a time."""
+        size = self.total_bytes
+        least = 1 if has_plugins else _LEAST_TASK_BYTES
+        return max(
+            min(slots, -(-size // least)),
+            min(slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
+            -(-size // _MOST_TASK_BYTES),
+            1,
+        )
+
     def runs(self, count: int) -> list[tuple[int, int]]:
         """Return at most ``count`` runs ``[start, stop)`` of units, of about as many bytes each.
 
@@ -317,7 +333,7 @@ class FrameFlow:
     partitions
         Of the frame.
     planned
-        In how many units each part is wanted; None where that is one.
+        In how many units each part is wanted, as ``routed`` tells; None where that is one.
     everything
         Whether all parts are of one unit, which is there also where no part is.
     barriers
@@ -329,7 +345,7 @@ class FrameFlow:
     frame: DataFrame
     steps: tuple[ReduceStep, ...] = ()
     partitions: int = 1
-    planned: Fetches | None = None
+    planned: bytes | None = None
     everything: bool = False
     barriers: int = 1
     given: Given = NOTHING_GIVEN
@@ -352,7 +368,7 @@ class FrameFlow:
 
     def placed(self, places: Places) -> FrameFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
-        return self._with_step(PlaceStep(places))
+        return self._with_step(places)
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""

@@ -14,7 +14,6 @@ processes of a standalone cluster, the Connect server.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import os
@@ -28,7 +27,7 @@ from pathlib import Path
 
 from tessel.errors import JavaNotFoundError
 from tessel.lazy import dataclass
-from tessel.user_cache import cache_folders, is_private, make_private
+from tessel.user_cache import cache_folders, folder_of_process, is_private, make_private
 
 # --- a JAVA_HOME for a runtime that lacks a module ------------------------------------------------
 
@@ -92,7 +91,7 @@ def ensure_java_home(java: Path, *, environment: Mapping[str, str] | None = None
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror or error}")
     try:
-        return _placed(_private_folder(os.getpid()) / name, script)
+        return _placed(folder_of_process("tessel-java-", os.getpid()) / name, script)
     except OSError as error:
         reasons.append(f"{tempfile.gettempdir()}: {error.strerror or error}")
     raise JavaNotFoundError(
@@ -132,20 +131,6 @@ def _is_current(program: Path, script: str) -> bool:
         )
     except (OSError, UnicodeDecodeError):
         return False
-
-
-@functools.cache
-def _private_folder(process: int) -> Path:
-    # A name that others could foresee in a shared temporary folder could be theirs, hence a
-    # fresh one per process, removed by the process that made it and not by its forks.
-    folder = Path(tempfile.mkdtemp(prefix="tessel-java-"))
-    atexit.register(_remove_if_maker, folder, process)
-    return folder
-
-
-def _remove_if_maker(folder: Path, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 LEAST_JAVA = 17

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, concat_tables, numpy_array
-from tessel.clauses.structures import UnitFacts
+from tessel.arrays import numpy_array
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.piece import ColRange, RowRange, TimeRange
+from tessel.ecs.piece import ColRange
 from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.spark_exec.blobs import PartFacts, decode, encode
+from tessel.spark_exec.blobs import PartFacts
 from tessel.spark_exec.plugins import received_components, sent_components
 from tessel.spark_exec.wire import (
     MAX_BLOB_BYTES,
@@ -30,7 +28,6 @@ from tessel.spark_exec.wire import (
     ReceivedPart,
     WireRow,
     read_parts,
-    sequences,
     wire_rows,
 )
 
@@ -142,106 +139,21 @@ def schema_of_part(part: ReceivedPart) -> TableSchema:
     return TableSchema(part.table.schema.remove_metadata(), part.facts.index)
 
 
-_NUMBERS = (
-    *("seq", "rows", "piece", "bytes"),  # of a wire row; the others are of a part
-    *("columns", "start", "stop", "is_timed", "first", "last", "symbol", "bucket"),
-)
-_KNOWN: pa.Schema = pa.schema(
-    [(name, pa.int64()) for name in _NUMBERS]
-    + [("segments", pa.list_(pa.string())), ("components", pa.list_(pa.string()))]
-)
-_NO_BUCKET = -1
+def packed(arrays: Iterable[NDArray[np.int64]]) -> bytes:
+    """Return integers as bytes: few, where they rise by the same steps over and over."""
+    steps = [pa.array([np.diff(each, prepend=0)], pa.list_(pa.int64())) for each in arrays]
+    batch = pa.record_batch(steps, list(map(str, range(len(steps)))))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def known_of(rows: Iterable[WireRow]) -> WireRow | None:
-    """Return a wire row with the facts of the parts in other rows, without their data."""
-    told: list[tuple[Any, ...]] = []
-    for row in rows:
-        part = decode(row.blob)
-        facts, times = part.facts, part.facts.time_range
-        told.append(
-            (
-                *(row.seq, row.rows, part.piece, len(row.blob), part.table.num_columns),
-                *(facts.row_range.start, facts.row_range.end, times is not None),
-                *((times.first, times.last) if times is not None else (0, 0)),
-                *(facts.symbol, _NO_BUCKET if facts.bucket is None else facts.bucket),
-                *(facts.segments, list(itertools.chain.from_iterable(facts.components))),
-            )
-        )
-    if not told:
-        return None
-    columns = [
-        pa.array(map(int, values) if pa.types.is_int64(field.type) else values, field.type)
-        for field, values in zip(_KNOWN, zip(*told, strict=True), strict=True)
-    ]
-    table = pa.table(columns, schema=_KNOWN)
-    return WireRow(0, told[0][0], len(told), encode(table, PartFacts(RowRange(0, len(told)))))
-
-
-class SentParts(Sequence[UnitFacts]):
-    """What is known of parts that lie in tasks, as columns: an object is made when it is asked for.
-
-    Parameters
-    ----------
-    rows
-        Of :func:`known_of`.
-    kinds
-        The classes of components by name.
-    """
-
-    def __init__(self, rows: Iterable[WireRow], kinds: Mapping[str, type]) -> None:
-        told = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
-        table = concat_tables(told).sort_by("seq")
-        numbers = {name: numpy_array(table.column(name)) for name in _NUMBERS}
-        self._seqs = numbers["seq"]
-        self._starts = np.flatnonzero(numbers["piece"] == 0)
-        rows_before = np.append(0, np.cumsum(numbers["rows"]))
-        self._rows = np.diff(rows_before[np.append(self._starts, len(self._seqs))])
-        self._numbers = [numbers[name][self._starts] for name in _NUMBERS[4:]]
-        self._named = table.select(["segments", "components"]).take(arrow_array(self._starts))
-        self._kinds = kinds
-        self.bytes = int(numbers["bytes"].sum())
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        at = range(len(self))[at]
-        columns, start, stop, timed, first, last, symbol, bucket = (
-            int(each[at]) for each in self._numbers
-        )
-        segments, told = (
-            self._named.column(name)[at].as_py() for name in ("segments", "components")
-        )
-        return UnitFacts(
-            unit_number(int(self._seqs[self._starts[at]])),
-            int(self._rows[at]),
-            RowRange(start, stop),
-            ColRange(0, columns),
-            TimeRange(first, last) if timed else None,
-            symbol,
-            None if bucket == _NO_BUCKET else bucket,
-            tuple(segments),
-            received_components(zip(told[::2], told[1::2], strict=True), self._kinds),
-        )
-
-    def routes(self, groups: Sequence[Sequence[int]]) -> Routes:
-        """Return where wire rows go, for units that want the parts at some positions each."""
-        counts = np.fromiter(map(len, groups), np.int64, len(groups))
-        wanted = np.fromiter(itertools.chain.from_iterable(groups), np.int64, int(counts.sum()))
-        units = np.repeat(np.arange(len(groups)), counts)
-        places = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
-        seqs = sequences(np.zeros_like(places), places)
-        times = np.bincount(wanted, minlength=len(self))[wanted]
-        planned = Fetches(*np.stack([units, seqs, times])[:, times > 1])
-        pieces = np.diff(np.append(self._starts, len(self._seqs)))[wanted]
-        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        sources = self._seqs[np.repeat(self._starts[wanted], pieces) + piece]
-        order = np.argsort(sources, kind="stable")
-        to = np.stack([np.repeat(units, pieces), np.repeat(seqs, pieces) + piece])
-        return Routes(sources[order], to[:, order], planned)
+def unpacked(told: bytes) -> list[NDArray[np.int64]]:
+    """Return the integers in what :func:`packed` made."""
+    batch = pa.ipc.open_stream(told).read_next_batch()
+    return [np.cumsum(numpy_array(column.flatten())) for column in batch.columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,27 +177,3 @@ class Fetches:
         low, high = np.searchsorted(self.units, [unit, unit + 1])
         at = low + np.searchsorted(self.seqs[low:high], seq)
         return int(self.times[at]) if at < high and self.seqs[at] == seq else 1
-
-
-@dataclass(frozen=True, eq=False)
-class Routes:
-    """Where wire rows go: to units that want them.
-
-    Attributes
-    ----------
-    sources
-        The ``seq`` of rows, ascending, once for each unit that wants it.
-    to
-        The units, and the ``seq`` that the rows have there; int64, ``(2, rows)``.
-    planned
-        In how many units each part is wanted.
-    """
-
-    sources: NDArray[np.int64]
-    to: NDArray[np.int64]
-    planned: Fetches
-
-    def rows(self, row: WireRow) -> list[WireRow]:
-        """Return a row as each unit gets it."""
-        low, high = np.searchsorted(self.sources, [row.seq, row.seq + 1])
-        return [WireRow(u, seq, row.rows, row.blob) for u, seq in self.to[:, low:high].T.tolist()]

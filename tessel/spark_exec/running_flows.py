@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.pipeline.plan import Stage
-from tessel.spark_exec.carries import few_task, scan_task, split_task
+from tessel.spark_exec.carries import few_task
 from tessel.spark_exec.errors_wire import raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
@@ -30,11 +30,9 @@ from tessel.spark_exec.flows import (
     TaskFlow,
     UnionFlow,
     barriers_of,
-    chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
-from tessel.spark_exec.sampling import sample_task
 from tessel.spark_exec.tasks import (
     TaskFunction,
     UnitSplit,
@@ -49,7 +47,6 @@ from tessel.spark_exec.wire import (
     LAST_SEQ,
     WITHHELD_ROWS,
     WireRow,
-    read_parts,
     sequence,
     wire_batch,
 )
@@ -60,13 +57,6 @@ if TYPE_CHECKING:
 
 PARTITION_BYTES = 64 * 1024 * 1024
 """What is computed at a time, or sent to one task, where nothing else says how much."""
-_TASKS_PER_SLOT = 3
-_LEAST_TASK_BYTES = 256 * 1024
-"""Less is not shared among slots, unless clauses of somebody else's run, which may be slow."""
-_TASK_BYTES = 4 * 1024 * 1024
-"""A slot gets one task of less than this: a task has a price."""
-_MOST_TASK_BYTES = 256 * 1024 * 1024
-"""A task of more than this is long to run again, and keeps a slot that others could share."""
 MOST_SENT_BYTES = 16 * 1024 * 1024
 """Units of this process are sent to tasks where they are no more. Rows of more bytes are
 partitioned by an exchange: Spark cuts them by bytes, from 48 MiB on."""
@@ -104,8 +94,8 @@ class FlowRunner:
     ) -> None:
         self._jobs = jobs
         self._slots = slots
-        self._plugins = plugins
-        self._blob_bytes = blob_bytes
+        self.plugins = plugins
+        self.blob_bytes = blob_bytes
         self.kinds = kinds
 
     def frame(
@@ -126,8 +116,8 @@ class FlowRunner:
                 flow.planned,
                 flow.everything,
                 flow.barriers,
-                self._plugins,
-                self._blob_bytes,
+                self.plugins,
+                self.blob_bytes,
                 flow.given,
                 split,
             )
@@ -136,7 +126,7 @@ class FlowRunner:
 
     def _source(self, flow: NarrowFlow, split: UnitSplit | None = None) -> TaskFunction:
         return source_task(
-            flow.head(), self._plugins, self._blob_bytes, flow.given, flow.combined, split
+            flow.head(), self.plugins, self.blob_bytes, flow.given, flow.combined, split
         )
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
@@ -164,26 +154,13 @@ class FlowRunner:
             return flow.between(0, int(np.searchsorted(flow.seqs, place)))
         return dataclasses.replace(flow, frame=self._jobs.between(flow.frame, 0, place))
 
-    def split(self, summaries: DataFrame, keys: Sequence[str], buckets: int) -> DataFrame:
-        """Return summaries in buckets of keys."""
-        return self._jobs.mapped(summaries, split_task(keys, buckets, self._blob_bytes))
-
-    def sample(self, flow: TaskFlow, most: int) -> list[pa.Table]:
-        """Return a sample of the rows of a flow, of each task at most so many."""
-        taken = self.ordered(flow, sample_task(most))
-        return [part.table for _, rows in taken for part in read_parts(rows)]
-
-    def scanned(self, parts: DataFrame, stage: Stage, failed: WireRow | None) -> DataFrame:
-        """Return what lies around units, of summaries that are in buckets."""
-        return self._jobs.mapped(parts, scan_task(chain_text(stage), self._plugins, failed))
-
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
         """Return the rows of a flow's units as columns of Spark's types."""
         from tessel.spark_exec.source.rows import parts_task, units_task
 
         if not isinstance(flow, NarrowFlow):
             return self._jobs.mapped(self.frame(flow), parts_task(declared), declared)
-        task = units_task(flow.head(), self._plugins, flow.given, declared)
+        task = units_task(flow.head(), self.plugins, flow.given, declared)
         return self._jobs.mapped(self._told(flow), task, declared)
 
     def tasks(self, flow: TaskFlow) -> int:
@@ -192,14 +169,7 @@ class FlowRunner:
             return sum(map(self.tasks, flow.parts))
         if isinstance(flow, FrameFlow):
             return flow.partitions
-        size = flow.total_bytes
-        least = 1 if self._plugins else _LEAST_TASK_BYTES
-        return max(
-            min(self._slots, -(-size // least)),
-            min(self._slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
-            -(-size // _MOST_TASK_BYTES),
-            1,
-        )
+        return flow.tasks(self._slots, has_plugins=bool(self.plugins))
 
     def _rows_told(self, flow: NarrowFlow) -> tuple[list[list[WireRow]], list[DataFrame]]:
         """Return the rows that each task gets: the plan of its units, and the carries into them.
@@ -357,7 +327,7 @@ class FlowRunner:
         rows = [
             dataclasses.replace(row, bucket=number)
             for number, unit in enumerate(units)
-            for row in unit_rows(unit, sequence(0, number), self._blob_bytes)
+            for row in unit_rows(unit, sequence(0, number), self.blob_bytes)
         ]
         frame = self._jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from tessel.errors import SparkError
 from tessel.spark_exec.driver import check_answers
 from tessel.spark_exec.java import choose_java
 from tessel.spark_exec.settings import launch_environment, session_settings, spark_home
+from tessel.user_cache import folder_of_process
 
 INSTALL_HINT = (
     "set PYSPARK_PYTHON to an interpreter that has it, or send it: "
@@ -89,8 +88,7 @@ def package_archive() -> Path:
 
 @functools.cache
 def _archive(process: int) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="tessel-package-"))
-    atexit.register(_remove_if_maker, folder, process)
+    folder = folder_of_process("tessel-package-", process)
     package = Path(__file__).parents[1]
     version = package_version()
     archive = folder / f"tessel-{version}.zip"
@@ -101,11 +99,6 @@ def _archive(process: int) -> Path:
         described = f"Metadata-Version: 2.1\nName: tessel\nVersion: {version}\n"
         target.writestr(f"tessel-{version}.dist-info/METADATA", described)
     return archive
-
-
-def _remove_if_maker(folder: Path, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def spark_submit(

@@ -31,7 +31,7 @@ from tessel.spark_exec.chains import (
     CarryStep,
     Chain,
     Given,
-    PlaceStep,
+    Places,
     ReduceStep,
     chain_from_text,
     ready_chain,
@@ -39,12 +39,11 @@ from tessel.spark_exec.chains import (
 from tessel.spark_exec.errors_wire import WorkerError, error_row
 from tessel.spark_exec.parts import (
     Fetches,
-    Routes,
-    known_of,
     piece_of_part,
     place_of_unit,
     schema_of_part,
     unit_rows,
+    unpacked,
 )
 from tessel.spark_exec.plugins import kinds_of, load_plugins
 from tessel.spark_exec.units import UnitRun, renumbered, told_units
@@ -128,7 +127,7 @@ def source_task(
                     unit = run()
                     return unit_rows(unit if split is None else split(unit), seq, blob_bytes)
 
-                yield _guarded(work, seq, 0)
+                yield guarded(work, seq, 0)
 
     return typed_errors(lambda batches: packed_rows(units(batches)))
 
@@ -157,9 +156,9 @@ def _combined(
             yield [error_row(error, seq=seq, bucket=0)]
             return  # nothing is made of units with holes, and this is the earliest error here
         if size * 2 > blob_bytes and len(held) == 1:
-            yield _guarded(sent, first, 0)
+            yield guarded(sent, first, 0)
             held, size = [], 0
-    yield _guarded(sent, first, 0)
+    yield guarded(sent, first, 0)
 
 
 # --- units from wire rows -------------------------------------------------------------------------
@@ -167,7 +166,7 @@ def _combined(
 
 def reduce_task(
     steps: Sequence[ReduceStep],
-    planned: Fetches | None,
+    planned: bytes | None,
     everything: bool,
     barriers: int,
     plugins: bytes,
@@ -182,7 +181,7 @@ def reduce_task(
     steps
         What runs.
     planned
-        In how many units each part is wanted; None where that is one.
+        In how many units each part is wanted, as ``routed`` tells; None where that is one.
     everything
         Whether all that arrives is one unit, whatever its bucket.
     barriers
@@ -211,6 +210,7 @@ def reduce_task(
         yield errors
         if any(error.bucket < barriers for error in errors):
             return  # the answer is that error: a unit with holes must not be computed
+        fetches = None if planned is None else Fetches(*unpacked(planned))
         for bucket in sorted(buckets):
             seqs = _seqs(steps, sequence(0, bucket))
             if seqs is None:
@@ -219,7 +219,7 @@ def reduce_task(
             def work(bucket: int = bucket, seqs: Sequence[int] = seqs) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
                 kinds = kinds_of(load_plugins(plugins).values())
-                wanted = [planned.of(bucket, part.seq) if planned else 1 for part in parts]
+                wanted = [fetches.of(bucket, part.seq) if fetches else 1 for part in parts]
                 pieces = [piece_of_part(p, kinds, n) for p, n in zip(parts, wanted, strict=True)]
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
@@ -227,7 +227,7 @@ def reduce_task(
                 unit = unit if split is None else split(unit)
                 return unit_rows(unit, seqs[-1], blob_bytes)
 
-            yield _guarded(work, seqs[-1], barriers)
+            yield guarded(work, seqs[-1], barriers)
 
     return typed_errors(lambda batches: packed_rows(units(batches)))
 
@@ -241,8 +241,8 @@ def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
     for step in steps:
         if isinstance(step, Mapping) and seqs[-1] not in step:
             return None
-        if isinstance(step, PlaceStep):
-            place = step.places.find(seqs[-1])
+        if isinstance(step, Places):
+            place = step.find(seqs[-1])
             if place is None:
                 return None
             seqs.append(sequence(*place))
@@ -268,46 +268,24 @@ def _reduced(
             assert isinstance(clause, Combines)
             return clause.combined([unit])
         return chain.summary(unit) if step.how == "summary" else chain.run_carried(unit, carried)
-    if isinstance(step, PlaceStep):
-        place = step.places.find(seq)
+    if isinstance(step, Places):
+        place = step.find(seq)
         assert place is not None  # those that are left out have gone
         return renumbered(unit, *place)
     start, stop = step[seq]
     return without_segments(unit.slice(start, stop - start))
 
 
-def facts_task() -> TaskFunction:
-    """Return the task that sends one row with the facts of its parts instead of their data."""
-
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        others: list[WireRow] = []
-
-        def parts() -> Iterator[WireRow]:
-            for row in received(batches):
-                if row.rows not in NO_DATA:
-                    yield row
-                else:
-                    others.append(row)
-
-        known = known_of(parts())
-        yield others if known is None else [*others, known]
-
-    return typed_errors(lambda batches: packed_rows(told(batches)))
-
-
 def count_task() -> TaskFunction:
     """Return the task that sends the number of rows of each part instead of its data."""
-    return _each_row(lambda row: [WireRow(row.bucket, row.seq, row.rows, b"")])
+    return each_row(lambda row: [WireRow(row.bucket, row.seq, row.rows, b"")])
 
 
-def route_task(routes: Routes) -> TaskFunction:
-    """Return the task that sends each wire row to the units that want it."""
-    return _each_row(routes.rows)
+def each_row(change: Callable[[WireRow], list[WireRow]]) -> TaskFunction:
+    """Return the task that sends others in place of each row with data."""
 
-
-def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def changed(row: WireRow) -> list[WireRow]:
-        return [row] if row.rows in NO_DATA else list(change(row))
+        return [row] if row.rows in NO_DATA else change(row)
 
     return typed_errors(lambda batches: packed_rows(map(changed, received(batches))))
 
@@ -328,7 +306,8 @@ def later_errors_task(barriers: int) -> TaskFunction:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _guarded(work: Callable[[], list[WireRow]], seq: int, barriers: int) -> list[WireRow]:
+def guarded(work: Callable[[], list[WireRow]], seq: int, barriers: int) -> list[WireRow]:
+    """Return the rows that some work makes, or that of its error."""
     try:
         return work()
     except Exception as error:

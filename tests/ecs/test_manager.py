@@ -196,6 +196,31 @@ def test_a_closed_manager_says_so_and_its_world_is_gone():
     assert set(esper.list_worlds()) == worlds
 
 
+def test_a_manager_that_garbage_collection_closes_waits_for_no_lock():
+    # A generator that nobody runs on closes its manager wherever it is collected: here within a
+    # component that is being added, by a thread that holds the lock of all worlds.
+    worlds = set(esper.list_worlds())
+    left = ComponentManager()
+    left.add(1, {})
+
+    class Closing:
+        def __iter__(self):
+            left.close()
+            assert set(esper.list_worlds()) > worlds
+            yield Colour("red")
+
+    def run() -> None:
+        with ComponentManager() as manager, manager._world as world:
+            world.put(world.create(1), Colour, Closing())
+            assert len(set(esper.list_worlds()) - worlds) == 2
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert set(esper.list_worlds()) == worlds
+
+
 def test_an_error_inside_leaves_esper_in_the_world_it_was_in():
     esper.switch_world("a world of someone else")
     try:

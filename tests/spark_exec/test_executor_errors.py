@@ -29,8 +29,8 @@ from tessel.expression.schema import TableSchema
 from tessel.pipeline import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.spark_exec.errors_wire import WorkerError, error_row
-from tessel.spark_exec.parts import SentParts
-from tessel.spark_exec.tasks import facts_task, reduce_task, route_task, source_task
+from tessel.spark_exec.routing import facts_task, route_task, routed
+from tessel.spark_exec.tasks import reduce_task, source_task
 from tessel.spark_exec.wire import ERROR_ROWS, WireRow, received, sequence, wire_batch
 from tessel.testing.parity import Failure, assert_same, outcome
 from tests.spark_exec.queries import BreakPromise, RaiseAt
@@ -253,7 +253,8 @@ def test_errors_pass_every_task_and_stop_what_would_be_computed_with_holes() -> 
     assert _run(reduce, [marker]) == []
     assert _run(reduce, [marker, failed]) == [failed]
     assert _run(facts_task(), [failed, marker]) == [failed, marker]
-    assert _run(route_task(SentParts((), {}).routes(())), [failed, marker]) == [failed, marker]
+    _, routes, _ = routed((), {}, lambda parts: [])
+    assert _run(route_task(routes.blob), [failed, marker]) == [failed, marker]
     assert failed.rows == ERROR_ROWS
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tessel import user_cache
 from tessel.errors import JavaNotFoundError
-from tessel.spark_exec import java
 from tessel.spark_exec.java import OPTIONAL_MODULE, ensure_java_home
 
 PRINTER = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\0" "$argument"; done\n'
@@ -155,7 +155,7 @@ def test_a_cache_that_cannot_be_written_falls_back_to_a_temporary_folder(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    java._private_folder.cache_clear()
+    user_cache.folder_of_process.cache_clear()
     try:
         environment = {"XDG_CACHE_HOME": str(blocked), "HOME": str(blocked)}
         home = ensure_java_home(Path("/one/java"), environment=environment)
@@ -163,7 +163,7 @@ def test_a_cache_that_cannot_be_written_falls_back_to_a_temporary_folder(
         assert ensure_java_home(Path("/one/java"), environment=environment) == home
         assert stat.S_IMODE(home.parent.stat().st_mode) == 0o700
     finally:
-        java._private_folder.cache_clear()
+        user_cache.folder_of_process.cache_clear()
 
 
 def test_no_place_at_all_is_one_clear_error(
@@ -172,7 +172,7 @@ def test_no_place_at_all_is_one_clear_error(
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setattr("tempfile.tempdir", str(blocked))
-    java._private_folder.cache_clear()
+    user_cache.folder_of_process.cache_clear()
     with pytest.raises(JavaNotFoundError, match="no folder can hold") as caught:
         ensure_java_home(Path("/one/java"), environment={"XDG_CACHE_HOME": str(blocked)})
     assert caught.value.hint is not None

@@ -25,7 +25,7 @@ from tessel.spark_exec import SparkExecutor, barriers
 from tessel.spark_exec.errors_wire import error_row
 from tessel.spark_exec.flows import FrameFlow
 from tessel.spark_exec.parts import unit_rows
-from tessel.spark_exec.sampling import WEIGHT, sample_task
+from tessel.spark_exec.routing import WEIGHT, sample_task
 from tessel.spark_exec.wire import ERROR_ROWS, WireRow, read_parts, sequence
 from tessel.testing.parity import Failure, assert_parity, assert_same
 from tests.clauses.orders import order_of_rows

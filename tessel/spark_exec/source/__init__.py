@@ -32,9 +32,12 @@ def register_source(session: SparkSession) -> None:
     from tessel.spark_exec.versions import pyspark_version
 
     pyspark_version((4, 0), 'format("tessel")')
+    from tessel.spark_exec.jobs import slots_of_session
     from tessel.spark_exec.source.registration import TesselSource
 
-    session.dataSource.register(TesselSource)
+    slots = slots_of_session(session)
+    # What cannot be imported by its name is sent as it is: the planner learns the slots by it.
+    session.dataSource.register(type("TesselSource", (TesselSource,), {"slots": slots}))
     _raise_typed_errors()
 
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tessel.clauses.base import Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves
 from tessel.clauses.combining import SubQuery
 from tessel.errors import SchemaMismatchError
@@ -32,6 +31,7 @@ from tessel.pipeline.executor import LocalExecutor
 from tessel.pipeline.plan import Plan, SourcePlan, Stage, plugins_of
 from tessel.pipeline.planner.planner import plan_query, query_schema
 from tessel.spark_exec.flows import NarrowFlow
+from tessel.spark_exec.placement import Data, Step, step_of
 from tessel.spark_exec.source.options import ReadOptions
 from tessel.spark_exec.source.rows import row_batches
 from tessel.spark_exec.source.types import spark_schema, wire_schema
@@ -40,10 +40,6 @@ from tessel.spark_exec.units import source_units
 from tessel.store.objects.open import address_of
 from tessel.store.repository import Repository
 from tessel.store.view import PinnedViews
-
-_LEAST_TASK_BYTES, _MOST_TASK_BYTES = 4 << 20, 64 << 20
-_USUAL_TASKS = 200
-"""So many tasks are made while that leaves each between the two: a reader is not told the slots."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +75,8 @@ def pinned(asked: ReadOptions) -> tuple[Pin, StructType]:
     return Pin(repository.id, catalog.version), spark_schema(schema.arrow)
 
 
-def made_reader(asked: ReadOptions, pin: Pin, declared: StructType) -> DataSourceReader:
-    """Plan what is read at a snapshot.
+def made_reader(asked: ReadOptions, pin: Pin, declared: StructType, slots: int) -> DataSourceReader:
+    """Plan what is read at a snapshot, by tasks of which so many run at a time.
 
     Raises
     ------
@@ -98,10 +94,12 @@ def made_reader(asked: ReadOptions, pin: Pin, declared: StructType) -> DataSourc
             symbol=asked.place.symbol,
         )
     address = json.dumps(address_of(repository.objects))
-    flow = narrow_flow(plan, address, joins_units=not plugins_of(plan))
+    has_plugins = bool(plugins_of(plan))
+    flow = narrow_flow(plan, address, joins_units=not has_plugins)
     if flow is None:
         return _WholeReader(asked, pin, wire_schema(declared))
-    return _UnitsReader(asked, pin, wire_schema(declared), flow)
+    runs = flow.runs(flow.tasks(slots, has_plugins=has_plugins))
+    return _UnitsReader(asked, pin, wire_schema(declared), flow.head(), flow.described(runs))
 
 
 def narrow_flow(plan: Plan, address: str, *, joins_units: bool) -> NarrowFlow | None:
@@ -153,10 +151,12 @@ class _Reader(DataSourceReader):
 class _UnitsReader(_Reader):
     """Reads units side by side, those of a partition one after another."""
 
-    def __init__(self, asked: ReadOptions, pin: Pin, schema: pa.Schema, flow: NarrowFlow) -> None:
+    def __init__(
+        self, asked: ReadOptions, pin: Pin, schema: pa.Schema, head: str, partitions: list[bytes]
+    ) -> None:
         super().__init__(asked, pin, schema)
-        self._head = flow.head()
-        self._partitions = flow.described(flow.runs(_tasks(flow)))
+        self._head = head
+        self._partitions = partitions
 
     def partitions(self) -> list[InputPartition]:
         """Return what each task is told; the reader itself goes to all of them without it."""
@@ -186,12 +186,7 @@ def needs_no_exchange(stage: Stage) -> bool:
     """Whether a stage treats each unit by itself."""
     if stage.clauses and isinstance(stage.clauses[0], Broadcasts | Interleaves):
         return False
-    return stage.carries is None and stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
-
-
-def _tasks(flow: NarrowFlow) -> int:
-    size = min(max(flow.total_bytes // _USUAL_TASKS, _LEAST_TASK_BYTES), _MOST_TASK_BYTES)
-    return -(-flow.total_bytes // size) or 1
+    return step_of(Data.NARROW, stage, is_last=False) is Step.GO_ON
 
 
 def _query(asked: ReadOptions) -> SubQuery:

@@ -28,6 +28,8 @@ class TesselSource(DataSource):
     keeps the schema, reads the version that is the newest when a query begins.
     """
 
+    slots = 16
+    """Tasks that run at a time; that of its session in a class that ``register_source`` makes."""
     _pin: Pin | None = None
 
     @classmethod
@@ -43,7 +45,7 @@ class TesselSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the version of the DataFrame."""
         asked = ReadOptions.of(self.options)
-        return made_reader(asked, self._pin or pinned(asked)[0], schema)
+        return made_reader(asked, self._pin or pinned(asked)[0], schema, self.slots)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes a DataFrame."""
@@ -54,7 +56,7 @@ class TesselSource(DataSource):
         pyspark_version((4, 2), "a stream of a symbol")
         from tessel.spark_exec.source.streams import made_stream_reader
 
-        return made_stream_reader(StreamOptions.of(self.options), schema)
+        return made_stream_reader(StreamOptions.of(self.options), schema, self.slots)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool

@@ -95,7 +95,9 @@ class Offset:
         return dataclasses.asdict(self)
 
 
-def made_stream_reader(asked: StreamOptions, declared: StructType) -> SymbolStreamReader:
+def made_stream_reader(
+    asked: StreamOptions, declared: StructType, slots: int
+) -> SymbolStreamReader:
     """Check what is to be read, and return what reads it.
 
     Raises
@@ -112,7 +114,7 @@ def made_stream_reader(asked: StreamOptions, declared: StructType) -> SymbolStre
             "the query of a stream treats each row by itself, and this one puts rows together",
             hint="filter, apply, select, … go here; group, join and sort the stream in Spark",
         )
-    return SymbolStreamReader(asked, declared)
+    return SymbolStreamReader(asked, declared, slots)
 
 
 class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -124,11 +126,14 @@ class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         What was asked for.
     declared
         The columns in Spark.
+    slots
+        Tasks that run at a time.
     """
 
-    def __init__(self, asked: StreamOptions, declared: StructType) -> None:
+    def __init__(self, asked: StreamOptions, declared: StructType, slots: int) -> None:
         self._asked = asked
         self._declared = declared
+        self._slots = slots
         self._until: int | None = None
         # Both are made in the driver's process: what is sent to tasks has neither.
         self._opened: Repository | None = None
@@ -266,9 +271,8 @@ class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked = self._asked.read
         query = QueryBuilder().row_range(start, stop).then(*asked.query.clauses)
         query = query.select(self._declared.names)  # columns that came later are not shown
-        reader = made_reader(
-            dataclasses.replace(asked, query=query), Pin(store, version), self._declared
-        )
+        asked = dataclasses.replace(asked, query=query)
+        reader = made_reader(asked, Pin(store, version), self._declared, self._slots)
         for partition in reader.partitions():
             yield InputPartition((reader, partition))
 
