@@ -140,7 +140,7 @@ def _zone_text(value: Any) -> str | None:
     if zone is None:
         return None
     try:
-        name = str(pa.scalar(_EPOCH.replace(tzinfo=zone)).type.tz)
+        name = str(pa.lib.tzinfo_to_string(zone))  # pa.scalar would import pandas
         check_zone(name)
     except (pa.ArrowException, ValueError):
         minutes, rest = divmod(value.utcoffset(), dt.timedelta(minutes=1))

@@ -297,6 +297,12 @@ def unreadable(path: Path, what: object) -> InvalidInputError:
     )
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows, as ``from_pylist`` does, which would import pandas."""
+    none = [pa.nulls(0, kind) for kind in schema.types]
+    return pa.RecordBatch.from_arrays(none, schema=schema)
+
+
 def joined(
     one: pa.DataType, other: pa.DataType, *, within_text: bool = False
 ) -> pa.DataType | None:

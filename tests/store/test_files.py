@@ -24,8 +24,9 @@ from tessel.errors import (
     SchemaMismatchError,
 )
 from tessel.store import file_kinds
-from tessel.store.csv_files import TIME_FORMATS
-from tessel.store.files import FileOptions, Files
+from tessel.store.csv_files import TIME_FORMATS, CsvFile, end_of_rows
+from tessel.store.file_kinds import FileOptions
+from tessel.store.files import Files
 
 
 def read_files(paths: list[Path], **options: Any) -> pa.Table:
@@ -530,3 +531,53 @@ def test_numbers_that_are_given_as_such_may_have_leading_zeros(tmp_path: Path) -
     assert read_files([path], types=types).to_pydict() == {"n": [7], "m": [12345678901234567890.0]}
     padded = _written(tmp_path, "n\n  7\n 0x1F\n\n", "b.csv")
     assert read_files([padded])["n"].to_pylist() == [7, 31]
+
+
+_PIECES = st.lists(
+    st.sampled_from(["a", "b c", '"', '""', ",", "\n", "\r\n", '"a"', '"x,y"', '"x\ny"', '"d""q"']),
+    max_size=60,
+).map("".join)
+
+
+@given(_PIECES, st.integers(4, 40))
+@settings(max_examples=300, deadline=None)
+def test_pieces_of_whole_rows_are_what_arrow_reads_at_once(text: str, half: int) -> None:
+    """Wherever pieces end: within values, quotes, rows longer than a piece."""
+    text = "p,q\n" + text
+    types = {"p": pa.string(), "q": pa.string()}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "a.csv")
+        path.write_bytes(text.encode())
+        try:
+            file = CsvFile(path, FileOptions(missing=()))
+            patch.setattr(file_kinds, "BLOCK_BYTES", 2 * half)
+            batches = list(file.open(pa.schema(list(types.items())))[1])
+            found: Any = [list(row.values()) for batch in batches for row in batch.to_pylist()]
+        except InvalidInputError:
+            found = "refused"
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(text.encode()),
+            csv.ReadOptions(use_threads=False),
+            csv.ParseOptions(newlines_in_values=True),
+            csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=True),
+        )
+        expected: Any = [list(row.values()) for row in table.to_pylist()]
+    except pa.ArrowInvalid:
+        expected = "refused"
+    if found == "refused" != expected:  # a stream's rows are no longer than its blocks
+        pieces = (bytearray(text[:end].encode()) for end in range(len(text) + 1))
+        assert any(end_of_rows(piece, len(piece), ",") is None for piece in pieces)
+        assert len(text) >= 2 * half
+    else:
+        assert found == expected
+
+
+def test_a_header_without_a_line_break_and_a_row_longer_than_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b")
+    assert read_files([tmp_path / "a.csv"]).num_rows == 0
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
+    (tmp_path / "b.csv").write_text("a,b\n1,x\n2," + "y" * 1_000 + "\n3,z\n")
+    assert read_files([tmp_path / "b.csv"])["b"].to_pylist() == ["x", "y" * 1_000, "z"]
