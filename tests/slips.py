@@ -48,6 +48,12 @@ store.sql("SELECT * FROM trades")
 store.list_symbols()
 store.read("trdes")
 store.read("trades", as_of=99)
+ts.Expression("price")
+ts.col("price")[0]
+len(ts.col("price"))
+[value for value in ts.col("price")]
+bool(ts.col("price") > 1)
+ts.Lineage("trades")
 store.read("trades", as_of="yesterday")
 store.read("trades", as_of="2024-13-01")
 store.read("trades", query="price > 1")

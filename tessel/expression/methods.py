@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
 from tessel.errors import TruthValueError
-from tessel.errors.arguments import checks_arguments, names_ours
+from tessel.errors.arguments import checks_arguments, names_ours, refuses
 from tessel.expression.registry import make
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class ExpressionMethods:
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("expression")
+        __len__ = __getitem__ = refuses(
+            "an expression has no rows",
+            "collect() the query first; of text, slice(0, 3) is a part and length() its letters",
+        )
 
     def __add__(self, other: object) -> Expression:
         return make("add", self, other)
