@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
+from tessel.store.csv_text import end_of_rows, numbers_in_text
 from tessel.store.file_kinds import File, FileOptions, UnfitError, no_rows, unreadable
 
 TIME_FORMATS = (
@@ -55,7 +55,7 @@ _CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
 """Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
 _LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
 _VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
-_COMMA_DECIMALS = r"^\s*[-+]?\d+,\d+\s*$"
+_COMMENT = re.compile(r"#(\s|#|$)")
 
 
 class CsvFile(File):
@@ -80,10 +80,19 @@ class CsvFile(File):
             with pa.input_stream(str(self.path), compression="detect") as stream:
                 is_wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
                 self._encoding = "utf-16" if is_wide else "utf-8-sig"
+        self._has_pieces = self._encoding == "utf-8-sig"
         with self._text() as text:
-            self._lines_before, first = next(
-                (each for each in enumerate(text) if each[1].strip()), (0, "")
-            )
+            self._lines_before, first, comments = 0, "", 0
+            for at, line in enumerate(text):
+                is_comment = options.skip_lines is None and _COMMENT.match(line) is not None
+                if line.strip() and not is_comment and at >= (options.skip_lines or 0):
+                    self._lines_before, first = at, line
+                    break
+                comments += is_comment
+                # Arrow leaves such lines out whole: a quote in them does not begin a value.
+                self._has_pieces = self._has_pieces and '"' not in line
+            if comments:
+                self.notes += (f"lines of comment before the header: {comments} (--skip-lines)",)
             told = re.fullmatch(r"sep=(.)\s*", first)  # as Excel writes, and understands
             if told is not None:
                 self._lines_before, first = self._lines_before + 1, next(text, "")
@@ -190,7 +199,7 @@ class CsvFile(File):
 
         done = held = 0
         stream, text = self.text(), bytearray(size)  # one place for all pieces: no page is new
-        while self._encoding == "utf-8-sig" and len(text) <= _LONGEST_ROW:
+        while self._has_pieces and len(text) <= _LONGEST_ROW:
             held += (read := stream.readinto(memoryview(text)[held:]))
             if not read:
                 if done and not held:
@@ -201,6 +210,8 @@ class CsvFile(File):
             end = end_of_rows(text, held, self._delimiter) if read else held
             if end is None:
                 break
+            if read and not done and text.count(b"\n", 0, end) <= self._first_line:
+                end = 0  # the names, and a row, belong to the first piece
             if end:
                 rows = pa.py_buffer(memoryview(text)[:end])
                 try:
@@ -235,10 +246,8 @@ class CsvFile(File):
                 and self._are_codes(name, values, kind)
             ):
                 types[name] = pa.string()
-            elif kind == pa.string() and "," not in (self._delimiter, self.options.decimal):
-                decimals = pc.match_substring_regex(values, _COMMA_DECIMALS)
-                if pc.all(decimals).as_py() and decimals.null_count < len(decimals):
-                    self.notes += (f"column {name!r} is text such as 1,5 (--decimal ,)",)
+            elif kind == pa.string() and values.null_count < len(values):
+                self.notes += numbers_in_text(name, values, self._delimiter, self.options.decimal)
         return types
 
     def _are_codes(self, name: str, values: pa.Array, kind: pa.DataType) -> bool:
@@ -352,17 +361,21 @@ class CsvFile(File):
             f"cannot read {str(self.path)!r}: line {line} has {got} values, and the header has "
             f"{wanted} names",
             hint=f"the file may end early, a value with {self._delimiter!r} may lack its quotes, "
-            "or another character may lie between values: tessel import --delimiter",
+            "or another character may lie between values: tessel import --delimiter"
+            + f"; if line {line} is the header: --skip-lines {line - 1}"
+            * (got > wanted),
             path=str(self.path),
         )
 
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""
         with self._text() as text:
-            rows = lines_of_text.reader(text, delimiter=self._delimiter)
-            behind = (row for row in rows if rows.line_num > self._first_line)
+            before = self._lines_before
+            lines = itertools.islice(text, before, None)
+            rows = lines_of_text.reader(lines, delimiter=self._delimiter)
+            behind = (row for row in rows if before + rows.line_num > self._first_line)
             found: int = next((rows.line_num for row in behind if wanted(row)), rows.line_num)
-            return found
+            return before + found
 
     @contextlib.contextmanager
     def _text(self) -> Iterator[io.TextIOWrapper]:
@@ -372,28 +385,3 @@ class CsvFile(File):
             io.TextIOWrapper(stream, self._encoding, errors="replace", newline="") as text,
         ):
             yield text
-
-
-def end_of_rows(text: bytearray, size: int, delimiter: str) -> int | None:
-    """Return where the last whole row ends in text that begins with a row; 0 without a whole one.
-
-    None where the bytes do not say it: some quote neither begins nor ends a value, nor is doubled
-    within one. Where all do, a line break ends a row exactly behind an even number of quotes.
-    """
-    end = text.rfind(b"\n", 0, size) + 1
-    if text.find(b'"', 0, size) < 0:
-        return end
-    codes = np.frombuffer(text, np.uint8, size)
-    places = np.flatnonzero(codes == ord('"'))
-    is_border = np.zeros(256, bool)
-    is_border[[*b"\r\n", *delimiter.encode()]] = True
-    opening, closing = places[::2], places[1::2]
-    begins = is_border[codes[opening - 1]]
-    begins[:1] |= opening[0] == 0
-    begins[1:] |= opening[1:] == closing[: len(opening) - 1] + 1  # doubled
-    is_border[ord('"')] = True
-    if not (begins.all() and is_border[codes.take(closing + 1, mode="clip")].all()):
-        return None
-    while end and (before := int(np.searchsorted(places, end))) % 2:
-        end = text.rfind(b"\n", 0, int(places[before - 1])) + 1
-    return end
