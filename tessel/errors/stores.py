@@ -124,7 +124,7 @@ class RefNotFoundError(VersionNotFoundError, kind="ref-not-found"):
         )
 
     @classmethod
-    def for_version(cls, name: str, existing: Sequence[str], *, deleted: bool = False) -> Self:
+    def for_text(cls, name: str, existing: Sequence[str], *, deleted: bool = False) -> Self:
         """Make the error for text that names no version; ``deleted`` where a tag had that name."""
         told = shown(name)
         if deleted:

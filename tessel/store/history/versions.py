@@ -209,7 +209,7 @@ class Versions:
             return self.on_branch(number, branch)
         moment = None if name in refs.retired else last_moment(name)
         if moment is None:
-            raise RefNotFoundError.for_version(
+            raise RefNotFoundError.for_text(
                 name, sorted([*refs.branches, *refs.tags]), deleted=name in refs.retired
             )
         return self.as_of(moment, branch)
