@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ _ROWS_AT_ONCE = 1 << 12
 """Rows that iteration turns into dictionaries at a time."""
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Lineage:
     """Where a result came from.
@@ -54,6 +55,8 @@ class Lineage:
     metadata
         What was written beside the rows of the symbol: ``write(..., metadata=)``.
     """
+
+    _made_by: ClassVar[str] = 'store.read("trades").lineage is one'
 
     store: str
     symbols: tuple[str, ...]

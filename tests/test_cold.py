@@ -81,6 +81,19 @@ with Recorder(live) as recorder:
     recorder.log("robot/arm", {"angle": 0.5, "name": "left"}, frame=42)
 live.latest_at("frame", 50, "robot/arm")
 """
+COMMANDS = """
+from pathlib import Path
+from tessel.cli.app import app
+file = Path(PLACE, "a.csv")
+file.write_text("at,s,p\\n2024-01-01 00:00:00,A,1.5\\n2024-01-02 00:00:00,B,2.5\\n")
+import contextlib, io
+for words in (
+    f"import {file} --symbol t --index at", "ls", "show t", "show t -o csv", "log", "versions t",
+    "diff 1 1", "explain t --analyze", "tag create x", "tag list",
+):
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert not app([*words.split(), "-s", f"{PLACE}/shop"], standalone_mode=False), words
+"""
 COUNTS = """
 ours = [name for name in sys.modules if name.partition(".")[0] == "tessel"]
 print(len(ours), len(sys.modules))
@@ -96,6 +109,10 @@ def run(place: Path, *parts: str) -> list[int]:
 
 def test_no_process_imports_what_only_others_need(tmp_path: Path) -> None:
     run(tmp_path, WRITES, READS, QUERIES, MORE)
+
+
+def test_commands_import_what_they_use(tmp_path: Path) -> None:
+    run(tmp_path, COMMANDS)
 
 
 def test_queries_import_what_they_use(tmp_path: Path) -> None:

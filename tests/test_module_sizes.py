@@ -30,7 +30,6 @@ LONGER = {
     "pipeline/plan.py": 428,
     "pipeline/stage.py": 460,
     "spark_exec/flows.py": 433,
-    "spark_exec/source/options.py": 401,
     "store/events/live_store.py": 440,
     "store/manifest/selected_rows.py": 457,
     "store/manifest/table.py": 444,

@@ -85,7 +85,10 @@ class SubQuery:
         if not isinstance(symbol, str) or isinstance(as_of, bool):
             raise PlanFormatError(f"not the plain form of a symbol's query: {dict(data)!r}")
         if as_of is not None and not isinstance(as_of, int):
-            raise PlanFormatError(f"as_of is a version number or null, not {as_of!r}")
+            raise PlanFormatError(
+                f"as_of is a version number or null, not {as_of!r}",
+                hint="a plan is of exact versions: store.at(name_or_date).number is that of a name",
+            )
         return cls(symbol, as_of, clauses_from_json(data.get("clauses", [])))
 
 

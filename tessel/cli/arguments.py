@@ -42,8 +42,8 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="VERSION",
-        help="The version to read: a number, a tag, a branch, or an instant such as "
-        "2024-05-01T12:00Z.",
+        help="The version to read: a number, a tag, a branch, or a date or time such as "
+        "2024-05-01T12:00, as UTC.",
         show_default="the newest",
     ),
 ]
@@ -80,23 +80,6 @@ Conf = Annotated[
 ]
 
 
-def version_of(text: str | None) -> int | str | dt.datetime | None:
-    """Return what ``as_of`` takes for the text of an option.
-
-    Digits are a number, ISO 8601 with a time zone is an instant, anything else names a tag or a
-    branch.
-    """
-    if text is None:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return text if moment.tzinfo is None else moment
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a command asks: a query on a symbol, and what runs it."""
@@ -113,7 +96,7 @@ class Question:
     def lazy(self) -> Any:
         """Open the store, and return the lazy table of the query."""
         query = query_of(self.plan, self.options)
-        lazy = open_existing(self.store).scan(self.symbol, as_of=version_of(self.as_of))
+        lazy = open_existing(self.store).scan(self.symbol, as_of=self.as_of)
         return lazy.then(*query.clauses)
 
     def executor(self) -> Any:

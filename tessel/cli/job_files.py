@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tessel.cli.arguments import EngineName, executor_of, open_existing, version_of
+from tessel.cli.arguments import EngineName, executor_of, open_existing
 from tessel.cli.query_options import is_document, query_of, read_document
 from tessel.errors import InvalidInputError, NameNotFoundError, PlanFormatError, TesselError
 from tessel.lazy import dataclass
@@ -88,7 +88,7 @@ class JobFile:
         outcome: dict[str, Any] = {"job": None, "state": "failed", "symbol": self.symbol}
         try:
             lazy = open_existing(self.store, read_only=self.into is None).scan(
-                self.symbol, as_of=version_of(self.as_of)
+                self.symbol, as_of=self.as_of
             )
             lazy = lazy.then(*query_of(self.query).clauses)
             engine = None if self.engine is None else EngineName(self.engine)

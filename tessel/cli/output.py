@@ -41,11 +41,21 @@ class Output(ABC):
         """Print rows by the names of their columns, which are text, or ``rows:int64``."""
         import pyarrow as pa
 
+        from tessel.arrays import arrow_array
+        from tessel.expression.scalars import scalar_of
+
         parts = [each.partition(":") for each in columns.split()]
         kinds = {name: pa.type_for_alias(kind or "string") for name, _, kind in parts}
         if "timestamp" in kinds:
             kinds["timestamp"] = pa.timestamp("us", "UTC")
-        self.table(pa.Table.from_pylist(list(rows), pa.schema(list(kinds.items()))), title=title)
+        held: dict[str, list[Any]] = {name: [] for name in kinds}
+        for row in rows:
+            for name, values in held.items():
+                value = row.get(name)
+                values.append(scalar_of(value).value if name == "timestamp" else value)
+        # Not Table.from_pylist, which imports pandas where it is installed.
+        made = [arrow_array(values, kinds[name]) for name, values in held.items()]
+        self.table(pa.table(made, names=list(kinds)), title=title)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Print names and values; by default as two columns of text."""
@@ -59,7 +69,9 @@ class Output(ABC):
     def _texts(self, columns: Mapping[str, Sequence[str | None]]) -> None:
         import pyarrow as pa
 
-        made = {name: pa.array(values, pa.string()) for name, values in columns.items()}
+        from tessel.arrays import arrow_array
+
+        made = {name: arrow_array(list(each), pa.string()) for name, each in columns.items()}
         self.table(pa.table(made))
 
 

@@ -115,13 +115,23 @@ class RefNotFoundError(VersionNotFoundError, kind="ref-not-found"):
 
     @classmethod
     def for_name(cls, what: str, name: str, existing: Sequence[str]) -> Self:
-        """Make the error; ``what`` is ``"branch"``, ``"tag"`` or ``"branch or tag"``."""
-        plural = {"branch": "branches", "tag": "tags"}.get(what, "branches and tags")
+        """Make the error; ``what`` is ``"branch"`` or ``"tag"``."""
+        plural = {"branch": "branches", "tag": "tags"}[what]
         return cls(
             f"no {what} {name!r} in the store",
             name=name,
             **suggestion(name, existing, plural),
         )
+
+    @classmethod
+    def for_text(cls, name: str, existing: Sequence[str], *, deleted: bool = False) -> Self:
+        """Make the error for text that names no version; ``deleted`` where a tag had that name."""
+        told = shown(name)
+        if deleted:
+            return cls(f"the tag {told} was deleted", hint="give the number of its version")
+        found = suggestion(name, existing, "branches and tags")
+        found["hint"] += "; a time is ISO text, as UTC: 2024-01-31, 2024-01-31T12:00"
+        return cls(f"no branch or tag {told} in the store, and no date or time", name=name, **found)
 
 
 class SnapshotExpiredError(VersionNotFoundError, kind="snapshot-expired"):

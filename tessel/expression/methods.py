@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
 from tessel.errors import TruthValueError
-from tessel.errors.arguments import checks_arguments, names_ours
+from tessel.errors.arguments import checks_arguments, names_ours, refuses
 from tessel.expression.registry import make
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tessel.expression.named import ComputedColumn
     from tessel.expression.node import Expression
+
+_ROWS = "collect() the query first; of text, slice(0, 3) is a part and length() its letters"
 
 
 @checks_arguments
@@ -29,6 +31,7 @@ class ExpressionMethods:
 
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
         __getattr__ = names_ours("expression")
+        __len__ = __getitem__ = refuses("an expression has no rows", _ROWS)
 
     def __add__(self, other: object) -> Expression:
         return make("add", self, other)
@@ -132,10 +135,7 @@ class ExpressionMethods:
         )
 
     def __iter__(self) -> NoReturn:
-        raise TruthValueError(
-            f"the expression {self!r} cannot be iterated over",
-            hint="collect() the query first, then iterate over the result",
-        )
+        raise TruthValueError(f"the expression {self!r} cannot be iterated over", hint=_ROWS)
 
     def __contains__(self, item: object) -> NoReturn:
         raise TruthValueError(

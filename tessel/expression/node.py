@@ -24,6 +24,7 @@ from typing import (
 )
 
 from tessel.errors import (
+    ArgumentCountError,
     ExpressionDepthError,
     ExpressionTypeError,
     InvalidInputError,
@@ -119,6 +120,12 @@ class Expression(ExpressionMethods):
     _size: int
     _digest: bytes | None
     _names: frozenset[str]
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise ArgumentCountError(
+            f"an {type(self).__name__} is not made by its class",
+            hint='ts.col("price"), ts.lit(1), ts.when(...) and ts.parse("price * 2") make one',
+        )
 
     def __init_subclass__(cls, **facts: Any) -> None:
         """Make a subclass a frozen dataclass with class attributes; register one with a name."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_scalar
 from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
-from tessel.expression.scalars import scalar_of
+from tessel.expression.scalars import moment_at, scalar_of
 from tessel.lazy import dataclass
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -93,8 +93,7 @@ def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
     fields = [int(parts[name]) if parts[name] else None for name in _FIELDS]
     try:
         start = _wall(fields)
-        end = _next_wall(start, fields)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise PlanError(
             f"{text!r} names a date or time that does not exist",
             hint="years, months and days as in 2024-01-31, hours up to 23",
@@ -103,7 +102,13 @@ def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
     fraction = int((parts["fraction"] or "").ljust(9, "0"))
     at = own_zone or zone
     start_ns = first_instant_ns(start, at) + fraction
-    return Period(start_ns, start_ns + 1 if end is None else first_instant_ns(end, at))
+    try:
+        end = _next_wall(start, fields)
+    except (ValueError, OverflowError):  # behind the last second of the year 9999
+        end_ns = first_instant_ns(dt.datetime.max, at) + NANOSECONDS["s"]
+    else:
+        end_ns = start_ns + 1 if end is None else first_instant_ns(end, at)
+    return Period(start_ns, end_ns)
 
 
 _FIELDS = ("year", "month", "day", "hour", "minute", "second")
@@ -138,6 +143,18 @@ def _offset(text: str | None) -> dt.timezone | None:
     digits = text[1:].replace(":", "").ljust(4, "0")
     span = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
     return dt.timezone(-span if text[0] == "-" else span)
+
+
+def last_moment(text: str) -> dt.datetime | None:
+    """Return the last microsecond, in UTC, of the period that ISO text names; None for other text.
+
+    Text without a zone is UTC. With seconds it is that instant, rounded down to a microsecond.
+    """
+    try:
+        period = parse_period(text, dt.UTC)
+    except PlanError:
+        return None
+    return moment_at(period.end_ns - 1)
 
 
 def first_instant_ns(wall: dt.datetime, zone: dt.tzinfo | None) -> int:

@@ -140,7 +140,7 @@ def _zone_text(value: Any) -> str | None:
     if zone is None:
         return None
     try:
-        name = str(pa.scalar(_EPOCH.replace(tzinfo=zone)).type.tz)
+        name = str(pa.lib.tzinfo_to_string(zone))  # pa.scalar would import pandas
         check_zone(name)
     except (pa.ArrowException, ValueError):
         minutes, rest = divmod(value.utcoffset(), dt.timedelta(minutes=1))
@@ -290,12 +290,17 @@ def moment_of(value: object) -> dt.datetime | None:
     found = scalar_of(value)
     if not found.is_valid:
         return None
-    microseconds = int(found.value) * UNIT_NANOSECONDS[found.type.unit] // 1_000
+    moment = moment_at(int(found.value) * UNIT_NANOSECONDS[found.type.unit])
+    return moment if found.type.tz is not None else moment.replace(tzinfo=None)
+
+
+def moment_at(epoch_ns: int) -> dt.datetime:
+    """Return an instant of UTC, rounded down to a microsecond, within the years 1 to 9999."""
     try:
-        moment = _EPOCH + microseconds * _MICROSECOND
+        moment = _EPOCH + epoch_ns // 1_000 * _MICROSECOND
     except OverflowError:
-        moment = dt.datetime.min if microseconds < 0 else dt.datetime.max
-    return moment.replace(tzinfo=None if found.type.tz is None else dt.UTC)
+        moment = dt.datetime.min if epoch_ns < 0 else dt.datetime.max
+    return moment.replace(tzinfo=dt.UTC)
 
 
 def time_span_of(value: object) -> dt.timedelta | None:

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from tessel.arrays import empty_table
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
-from tessel.store.file_kinds import File, FileOptions, UnfitError, unreadable
+from tessel.store.csv_text import end_of_rows, numbers_in_text
+from tessel.store.file_kinds import File, FileOptions, UnfitError, no_rows, unreadable
 
 TIME_FORMATS = (
     "%Y/%m/%d %H:%M:%S",
@@ -53,14 +53,17 @@ _GUESSES = [
 
 _CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
 """Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
+_LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
 _VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
-_COMMA_DECIMALS = r"^\s*[-+]?\d+,\d+\s*$"
+_COMMENT = re.compile(r"#(\s|#|$)")
 
 
 class CsvFile(File):
     """A file of CSV, whose types its first block says until a value does not fit."""
 
-    _column_error = re.compile(r"In CSV column #(\d+): CSV conversion error to (.*?): (.*)", re.S)
+    _column_error = re.compile(
+        r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.*?): (.*)", re.S
+    )
     _invalid = re.compile(r"invalid value '(.*)'", re.S)
 
     def __init__(self, path: Path, options: FileOptions) -> None:
@@ -77,10 +80,19 @@ class CsvFile(File):
             with pa.input_stream(str(self.path), compression="detect") as stream:
                 is_wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
                 self._encoding = "utf-16" if is_wide else "utf-8-sig"
+        self._has_pieces = self._encoding == "utf-8-sig"
         with self._text() as text:
-            self._lines_before, first = next(
-                (each for each in enumerate(text) if each[1].strip()), (0, "")
-            )
+            self._lines_before, first, comments = 0, "", 0
+            for at, line in enumerate(text):
+                is_comment = options.skip_lines is None and _COMMENT.match(line) is not None
+                if line.strip() and not is_comment and at >= (options.skip_lines or 0):
+                    self._lines_before, first = at, line
+                    break
+                comments += is_comment
+                # Arrow leaves such lines out whole: a quote in them does not begin a value.
+                self._has_pieces = self._has_pieces and '"' not in line
+            if comments:
+                self.notes += (f"lines of comment before the header: {comments} (--skip-lines)",)
             told = re.fullmatch(r"sep=(.)\s*", first)  # as Excel writes, and understands
             if told is not None:
                 self._lines_before, first = self._lines_before + 1, next(text, "")
@@ -149,35 +161,82 @@ class CsvFile(File):
         # Arrow's own handler of interrupts loses some that come near the end of a call: the process
         # goes on as if nobody had pressed a key. Python's handler stays in place.
         pa.enable_signal_handlers(False)
-        try:
-            reader = csv.open_csv(
-                self.text(),
-                read_options=csv.ReadOptions(
-                    block_size=file_kinds.BLOCK_BYTES,
-                    encoding=self._encoding.removesuffix("-sig"),
-                    column_names=self._names,
-                    skip_rows=self._lines_before,
-                    skip_rows_after_names=int(options.columns is None),
-                ),
-                parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-                convert_options=csv.ConvertOptions(
-                    column_types=given,
-                    null_values=list(options.missing),
-                    strings_can_be_null=True,
-                    timestamp_parsers=self._time_forms(),
-                    decimal_point=options.decimal,
-                ),
+        converted = csv.ConvertOptions(
+            column_types=given,
+            null_values=list(options.missing),
+            strings_can_be_null=True,
+            timestamp_parsers=self._time_forms(),
+            decimal_point=options.decimal,
+        )
+        # By pieces of 1 MB, which caches hold, 3 M rows cost less than by 0.5, 2 or 4 MB.
+        size = file_kinds.BLOCK_BYTES // (1 if schema is None else 8)
+        rows = self._refusing(self._parsed(converted, size))
+        first = next(rows)
+        for field in first.schema:
+            if pat.is_binary(field.type) and field.name not in options.types:
+                raise self._other_encoding(f"column {field.name!r}", field.name)
+        return first.schema, itertools.chain([first], rows)
+
+    def _parsed(self, converted: Any, size: int) -> Iterator[pa.RecordBatch]:
+        """Return the rows, in at least one batch, by pieces of some size in bytes.
+
+        Arrow parses a piece of whole rows on several threads. Where bytes do not say for sure where
+        rows end, its reader of streams goes on, on one.
+        """
+        from pyarrow import csv
+
+        def options(block: int, *, is_whole: bool, threads: bool = True) -> tuple[Any, Any]:
+            read = csv.ReadOptions(
+                use_threads=threads,
+                block_size=block,
+                encoding=self._encoding.removesuffix("-sig"),
+                column_names=self._names,
+                skip_rows=0 if done else self._lines_before,
+                skip_rows_after_names=int(self.options.columns is None and not done),
             )
-        except pa.ArrowInvalid as error:
-            raise self._refusal(error, self._names) from error
-        self._refuse_bytes(reader.schema)
-        return reader.schema, self._rows(reader, list(reader.schema.names))
+            parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=not is_whole)
+            return read, parse
+
+        done = held = 0
+        stream, text = self.text(), bytearray(size)  # one place for all pieces: no page is new
+        while self._has_pieces and len(text) <= _LONGEST_ROW:
+            held += (read := stream.readinto(memoryview(text)[held:]))
+            if not read:
+                if done and not held:
+                    return
+                if not done and text.find(b"\n", 0, held) < 0:  # no more than a header
+                    text[held : held + 1] = b"\n"
+                    held += 1
+            end = end_of_rows(text, held, self._delimiter) if read else held
+            if end is None:
+                break
+            if read and not done and text.count(b"\n", 0, end) <= self._first_line:
+                end = 0  # the names, and a row, belong to the first piece
+            if end:
+                rows = pa.py_buffer(memoryview(text)[:end])
+                try:
+                    found = csv.read_csv(rows, *options(end, is_whole=True), converted)
+                except pa.ArrowInvalid:  # again, so that the first error is told
+                    alone = options(end, is_whole=True, threads=False)
+                    found = csv.read_csv(rows, *alone, converted)
+                yield from found.combine_chunks().to_batches() or [no_rows(found.schema)]
+                done, held = done + end, held - end
+                text[:held] = text[end : end + held]
+            elif held == len(text):  # a row that is longer
+                text = text + bytes(held)
+            if not read:
+                return
+        stream = self.text()
+        left = done
+        while left:
+            left -= len(stream.read(min(left, file_kinds.BLOCK_BYTES)))
+        block = options(file_kinds.BLOCK_BYTES, is_whole=False)
+        yield from csv.open_csv(stream, *block, converted)
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by the first block of text."""
         types = super().first_types()
-        schema, batches = self.open(None, as_text=True)
-        text = next(batches, None) or empty_table(schema)
+        text = next(self.open(None, as_text=True)[1])
         vars(self).pop("share", None)
         for name, kind in types.items():
             values = text.column(name)
@@ -187,10 +246,8 @@ class CsvFile(File):
                 and self._are_codes(name, values, kind)
             ):
                 types[name] = pa.string()
-            elif kind == pa.string() and "," not in (self._delimiter, self.options.decimal):
-                decimals = pc.match_substring_regex(values, _COMMA_DECIMALS)
-                if pc.all(decimals).as_py() and decimals.null_count < len(decimals):
-                    self.notes += (f"column {name!r} is text such as 1,5 (--decimal ,)",)
+            elif kind == pa.string() and values.null_count < len(values):
+                self.notes += numbers_in_text(name, values, self._delimiter, self.options.decimal)
         return types
 
     def _are_codes(self, name: str, values: pa.Array, kind: pa.DataType) -> bool:
@@ -259,20 +316,11 @@ class CsvFile(File):
 
         return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
 
-    def _rows(self, reader: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
-        while True:
-            try:
-                batch = reader.read_next_batch()
-            except StopIteration:
-                return
-            except pa.ArrowInvalid as error:
-                raise self._refusal(error, names) from error
-            yield batch
-
-    def _refuse_bytes(self, schema: pa.Schema) -> None:
-        for field in schema:
-            if pat.is_binary(field.type) and field.name not in self.options.types:
-                raise self._other_encoding(f"column {field.name!r}", field.name)
+    def _refusing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except pa.ArrowInvalid as error:
+            raise self._refusal(error) from error
 
     def _other_encoding(self, what: str, column: str | None = None) -> InvalidInputError:
         return InvalidInputError(
@@ -282,13 +330,13 @@ class CsvFile(File):
             column=column,
         )
 
-    def _refusal(self, error: pa.ArrowInvalid, names: list[str]) -> Exception:
+    def _refusal(self, error: pa.ArrowInvalid) -> Exception:
         """Return the error for what Arrow could not read: where it lies, what would help."""
         found = self._column_error.search(str(error))
         if found is None:
             return self._unreadable(str(error))
         number, kind, what = found.groups()
-        name = names[int(number)] if int(number) < len(names) else f"number {number}"
+        name = self._names[int(number)]
         if "UTF8" in what:
             return self._other_encoding(f"column {name!r}", name)
         if name not in self.options.types and name not in self.options.epochs:
@@ -313,17 +361,21 @@ class CsvFile(File):
             f"cannot read {str(self.path)!r}: line {line} has {got} values, and the header has "
             f"{wanted} names",
             hint=f"the file may end early, a value with {self._delimiter!r} may lack its quotes, "
-            "or another character may lie between values: tessel import --delimiter",
+            "or another character may lie between values: tessel import --delimiter"
+            + f"; if line {line} is the header: --skip-lines {line - 1}"
+            * (got > wanted),
             path=str(self.path),
         )
 
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""
         with self._text() as text:
-            rows = lines_of_text.reader(text, delimiter=self._delimiter)
-            behind = (row for row in rows if rows.line_num > self._first_line)
+            before = self._lines_before
+            lines = itertools.islice(text, before, None)
+            rows = lines_of_text.reader(lines, delimiter=self._delimiter)
+            behind = (row for row in rows if before + rows.line_num > self._first_line)
             found: int = next((rows.line_num for row in behind if wanted(row)), rows.line_num)
-            return found
+            return before + found
 
     @contextlib.contextmanager
     def _text(self) -> Iterator[io.TextIOWrapper]:

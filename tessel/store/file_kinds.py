@@ -48,6 +48,9 @@ class FileOptions:
         What lies between the values of a CSV file; by default the header says it.
     decimal
         What lies before the decimals of numbers in a CSV file.
+    skip_lines
+        Lines at the start of a CSV file that are left out; by default those of comment, which
+        begin with ``#`` and a space.
     columns
         Names of the columns of CSV files that have no header; with none, ``f0``, ``f1`` and so on.
     """
@@ -60,6 +63,7 @@ class FileOptions:
     encoding: str = "utf-8"
     delimiter: str | None = None
     decimal: str = "."
+    skip_lines: int | None = None
     columns: tuple[str, ...] | None = None
 
 
@@ -295,6 +299,12 @@ def unreadable(path: Path, what: object) -> InvalidInputError:
         "name says",
         path=str(path),
     )
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows, as ``from_pylist`` does, which would import pandas."""
+    none = [pa.nulls(0, kind) for kind in schema.types]
+    return pa.RecordBatch.from_arrays(none, schema=schema)
 
 
 def joined(

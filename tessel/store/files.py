@@ -33,6 +33,7 @@ from tessel.store.file_kinds import (
     ParquetFile,
     UnfitError,
     joined,
+    no_rows,
     unreadable,
 )
 from tessel.telemetry import emit
@@ -121,7 +122,7 @@ class Files:
         self.schema = _common(self._files)
 
     def _batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pylist([], schema=self.schema)
+        yield no_rows(self.schema)
         sizes = [file.path.stat().st_size for file in files]
         rows = before = 0
         for file, size in zip(files, sizes, strict=True):

@@ -9,7 +9,7 @@ import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from tessel.display.shown import InNotebooks
@@ -80,9 +80,11 @@ class Version:
 
 _CACHED_MANIFESTS = 256
 
-AsOf = int | str | datetime | None
-"""A version number; the name of a tag or branch; an instant with a time zone, on the branch that is
-open; None for the newest version of that branch."""
+AsOf = int | str | date | None
+"""A version number; the name of a tag or branch; on the branch that is open, an instant with a time
+zone, or a date or time as ISO text; None for the newest version of that branch."""
+
+_DIGITS = 18  # as many as 64 bits hold
 
 
 class VersionLog(list[Version], InNotebooks):
@@ -199,6 +201,13 @@ class Timeline:
     def at(self, as_of: AsOf) -> Commit:
         """Return a version.
 
+        Parameters
+        ----------
+        as_of
+            Its number; the name of a tag or of a branch; or a time, which means the newest version
+            not after it: a datetime with a zone, a date, or ISO text where nothing has that name.
+            Text without a zone is UTC; a date or a part of one (``"2024-05"``) is its last instant.
+
         Raises
         ------
         VersionNotFoundError
@@ -208,11 +217,17 @@ class Timeline:
         --------
         >>> store.at(1).number
         1
+        >>> store.at("2100-01-31").number
+        2
         """
         if as_of is None:
             return self.history.newest(self.branch)
-        if isinstance(as_of, str):
-            return self.history.named(as_of, self.branch)
+        if type(as_of) is date:
+            as_of = str(as_of)
+        if isinstance(as_of, str):  # no name is all digits
+            if not as_of.isdecimal() or len(as_of) > _DIGITS:
+                return self.history.named(as_of, self.branch)
+            as_of = int(as_of)
         number, moment = whole_number(as_of), moment_of(as_of)
         if number is not None:
             return self.history.at(number, self.branch)
@@ -220,7 +235,7 @@ class Timeline:
             return self.history.as_of(moment, self.branch)
         raise InvalidInputError(
             f"as_of={as_of!r} is no version",
-            hint="give a version number, a tag, a branch, or a datetime with a zone",
+            hint="give a version number, a tag, a branch, ISO text, or a datetime with a zone",
         )
 
     def manifest(self, reference: ManifestReference) -> Manifest:

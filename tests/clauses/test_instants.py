@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.errors import IndexColumnError, PlanError
-from tessel.expression.periods import instant_text, parse_period, units_from_ns, zone_of
+from tessel.expression.periods import (
+    instant_text,
+    last_moment,
+    parse_period,
+    units_from_ns,
+    zone_of,
+)
 
 FORMATS = {
     "Y": "%Y",
@@ -71,6 +77,24 @@ def test_a_day_is_as_long_as_its_zone_makes_it(zone: str) -> None:
 def test_a_zone_in_the_text_wins(text: str, expected: str) -> None:
     period = parse_period(text, zone_of(pa.timestamp("ns", "Asia/Tokyo")))
     assert period.start_ns == pd.Timestamp(expected).value
+
+
+@pytest.mark.parametrize(
+    "text", ["9999", "9999-12", "9999-12-31", "9999-12-31T23:59", "9999-12-31T23:59-05:00"]
+)
+def test_a_period_may_end_with_the_last_year(text: str) -> None:
+    end = np.datetime64("9999-12-31T23:59:59", "s").astype(int) + 1
+    later = 5 * 3_600 if text.endswith("-05:00") else 0
+    assert parse_period(text, dt.UTC).end_ns == (int(end) + later) * 10**9
+    assert last_moment(text) == dt.datetime.max.replace(tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["2013", "2013-12", "2012-02", "2012-02-29", "2013-03-31T23", "2013-03-31T23:59"]
+)
+def test_the_last_moment_of_a_period_is_that_of_pandas(text: str) -> None:
+    last = pd.Period(text).end_time.floor("us")
+    assert last_moment(text) == last.tz_localize("UTC").to_pydatetime()
 
 
 @pytest.mark.parametrize(

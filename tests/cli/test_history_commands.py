@@ -62,6 +62,12 @@ def test_a_version_by_an_instant(folder: Path) -> None:
     rows = _json("show", "x", "--as-of", before.isoformat(), "-s", folder)
     assert len(rows) == 2
     _run(["show", "x", "--as-of", "2001-01-01T00:00+00:00", "-s", folder], code=3)
+    assert len(_json("show", "x", "--as-of", "2100-01", "-s", folder)) == len(
+        _json("show", "x", "-s", folder)
+    )
+    told = _run(["show", "x", "--as-of", "2001-13-01", "-s", folder], code=3).output
+    assert "no branch or tag '2001-13-01'" in told
+    assert "2024-01-31T12:00" in told
 
 
 def test_diff(folder: Path) -> None:

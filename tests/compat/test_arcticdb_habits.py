@@ -95,6 +95,12 @@ def test_times_are_kept_as_metadata(library: adb.Library, given: object) -> None
     assert library.read_metadata("x").metadata == given
 
 
+def test_a_snapshot_that_is_not_there_is_never_a_time(library: adb.Library) -> None:
+    library.write("x", _frame(0, 1))
+    with pytest.raises(exceptions.NoSuchVersionException, match="no tag '2100-01-01'"):
+        library.read("x", as_of="2100-01-01")
+
+
 @pytest.mark.parametrize("name", ["end of day", "It's ©", "2024", "a\\b", "plain"])
 def test_snapshots_have_names_that_tags_have_not(library: adb.Library, name: str) -> None:
     library.write("x", _frame(0, 1))

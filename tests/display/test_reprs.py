@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import tessel as ts
 from tessel.display.preview import preview
+from tessel.errors import NameNotFoundError
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -106,3 +108,14 @@ def test_times_do_not_wrap_and_long_texts_do(store: ts.Store) -> None:
     page = store.read("notes")._repr_html_()
     assert "<td>1970-01-01 00:00:00.000000001</td>" in page
     assert '<td class="long">word word' in page
+
+
+def test_an_explanation_is_its_text_and_has_no_other_formats() -> None:
+    store = ts.open("memory://")
+    store.write("t", {"a": [1]})
+    shown = store.scan("t").filter("a > 0").explain()
+    assert str(shown) == repr(shown) == shown.render("text") == shown.render()
+    assert shown._repr_html_() == shown.render("html")
+    assert json.loads(shown.render("json"))
+    with pytest.raises(NameNotFoundError, match="did you mean 'html'"):
+        shown.render("htm")

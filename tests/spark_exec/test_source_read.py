@@ -244,6 +244,7 @@ def test_a_condition_and_columns(store: ts.Store, spark: SparkSession) -> None:
         ({"branch": "side"}, 61),
         ({"as_of": "side"}, 61),
         ({"as_of": "2100-01-01T00:00:00+00:00"}, 61),
+        ({"as_of": "2100-01"}, 61),
     ],
     ids=str,
 )

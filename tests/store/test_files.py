@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 from pyarrow import json as pa_json
 
+import tessel as ts
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -24,8 +25,10 @@ from tessel.errors import (
     SchemaMismatchError,
 )
 from tessel.store import file_kinds
-from tessel.store.csv_files import TIME_FORMATS
-from tessel.store.files import FileOptions, Files
+from tessel.store.csv_files import TIME_FORMATS, CsvFile
+from tessel.store.csv_text import end_of_rows
+from tessel.store.file_kinds import FileOptions
+from tessel.store.files import Files
 
 
 def read_files(paths: list[Path], **options: Any) -> pa.Table:
@@ -530,3 +533,116 @@ def test_numbers_that_are_given_as_such_may_have_leading_zeros(tmp_path: Path) -
     assert read_files([path], types=types).to_pydict() == {"n": [7], "m": [12345678901234567890.0]}
     padded = _written(tmp_path, "n\n  7\n 0x1F\n\n", "b.csv")
     assert read_files([padded])["n"].to_pylist() == [7, 31]
+
+
+_PIECES = st.lists(
+    st.sampled_from(["a", "b c", '"', '""', ",", "\n", "\r\n", '"a"', '"x,y"', '"x\ny"', '"d""q"']),
+    max_size=60,
+).map("".join)
+
+
+@given(_PIECES, st.integers(4, 40))
+@settings(max_examples=300, deadline=None)
+def test_pieces_of_whole_rows_are_what_arrow_reads_at_once(text: str, half: int) -> None:
+    """Wherever pieces end: within values, quotes, rows longer than a piece."""
+    text = "p,q\n" + text
+    types = {"p": pa.string(), "q": pa.string()}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "a.csv")
+        path.write_bytes(text.encode())
+        try:
+            file = CsvFile(path, FileOptions(missing=()))
+            patch.setattr(file_kinds, "BLOCK_BYTES", 2 * half)
+            batches = list(file.open(pa.schema(list(types.items())))[1])
+            found: Any = [list(row.values()) for batch in batches for row in batch.to_pylist()]
+        except InvalidInputError:
+            found = "refused"
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(text.encode()),
+            csv.ReadOptions(use_threads=False),
+            csv.ParseOptions(newlines_in_values=True),
+            csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=True),
+        )
+        expected: Any = [list(row.values()) for row in table.to_pylist()]
+    except pa.ArrowInvalid:
+        expected = "refused"
+    if found == "refused" != expected:  # a stream's rows are no longer than its blocks
+        pieces = (bytearray(text[:end].encode()) for end in range(len(text) + 1))
+        assert any(end_of_rows(piece, len(piece), ",") is None for piece in pieces)
+        assert len(text) >= 2 * half
+    else:
+        assert found == expected
+
+
+def test_a_header_without_a_line_break_and_a_row_longer_than_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b")
+    assert read_files([tmp_path / "a.csv"]).num_rows == 0
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
+    (tmp_path / "b.csv").write_text("a,b\n1,x\n2," + "y" * 1_000 + "\n3,z\n")
+    assert read_files([tmp_path / "b.csv"])["b"].to_pylist() == ["x", "y" * 1_000, "z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "skip", "names"),
+    [
+        ('# of X, "Monday"\n# more, "\n\na,b\n1,x\n2,"y\nz"\n', None, ["a", "b"]),
+        ("#\n## two\r\na,b\r\n1,x\r\n2,y\r\n", None, ["a", "b"]),
+        ("#id,b\n1,x\n2,y\n", None, ["#id", "b"]),
+        ('Report, of "sales\nCreated\n\na,b\n1,x\n2,y\n', 2, ["a", "b"]),
+        ("# a,b\n1,x\n2,y\n", 0, ["# a", "b"]),
+    ],
+)
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_lines_before_the_header(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    skip: int | None,
+    names: list[str],
+    block: int,
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    (tmp_path / "a.csv").write_text(text, newline="")
+    found = read_files([tmp_path / "a.csv"], skip_lines=skip)
+    assert found.column_names == names
+    assert found[names[0]].to_pylist() == [1, 2]
+    (tmp_path / "bad.csv").write_text(text + "3\n", newline="")
+    line = (text + "3\n").count("\n")
+    with pytest.raises(InvalidInputError, match=f"line {line} has 1 values"):
+        read_files([tmp_path / "bad.csv"], skip_lines=skip)
+
+
+def test_a_title_is_left_out_as_the_error_says(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Report of sales\nCreated 2024-01-01\n\na,b\n1,x\n")
+    with pytest.raises(InvalidInputError, match="if line 4 is the header: --skip-lines 3"):
+        read_files([tmp_path / "a.csv"])
+    assert read_files([tmp_path / "a.csv"], skip_lines=3).to_pylist() == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "numbers"),
+    [
+        (['A,"1,234.5"', 'B,"2,345,678"', "C,12"], {}, [1234.5, 2345678.0, 12.0]),
+        (["A;1.234,5", "B;-2.345.678,25"], {"decimal": ","}, [1234.5, -2345678.25]),
+        (['A,"1,234.5"', 'B,"23,45"', "C,12"], {}, None),
+    ],
+)
+def test_the_note_of_numbers_with_thousands_makes_them_numbers(
+    tmp_path: Path, rows: list[str], options: dict[str, Any], numbers: list[float] | None
+) -> None:
+    header = "name;amount" if ";" in rows[0] else "name,amount"
+    (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
+    files = Files([tmp_path / "a.csv"], FileOptions(**options))
+    notes = [note for note in files.notes if "amount" in note]
+    if numbers is None:
+        assert not notes
+        return
+    (note,) = notes
+    told = note[note.index("(col") + 1 : -1]
+    store = ts.open("memory://")
+    store.write("t", files.take(pa.Table.from_batches))
+    found = store.scan("t").apply("n", eval(told, {"col": ts.col})).collect()
+    assert found["n"].to_pylist() == numbers

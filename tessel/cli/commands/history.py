@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
+from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing
 from tessel.cli.output import OutputFormat, make_output
 
 
@@ -51,10 +51,10 @@ def show(
     import tessel as ts
 
     if physical:
-        make_output(output).table(open_existing(store).physical(symbol, as_of=version_of(as_of)))
+        make_output(output).table(open_existing(store).physical(symbol, as_of=as_of))
         return
     query = None if head is None else ts.QueryBuilder().head(head)
-    result = open_existing(store).read(symbol, query=query, as_of=version_of(as_of))
+    result = open_existing(store).read(symbol, query=query, as_of=as_of)
     make_output(output).table(result.to_arrow())
 
 
@@ -81,7 +81,7 @@ def diff(
     output: Form = OutputFormat.TABLE,
 ) -> None:
     """List the symbols that differ, and how: rows, columns, segments."""
-    found = open_existing(store).diff(version_of(before), version_of(after))
+    found = open_existing(store).diff(before, after)
     counts = "rows_before:int64 rows_after:int64 segments_removed:int64 segments_added:int64"
     make_output(output).rows(found.rows, f"symbol change {counts} columns")
 
@@ -94,7 +94,7 @@ def revert(
     to: _Back, store: StoreUri, message: _Message = "", output: Form = OutputFormat.TABLE
 ) -> None:
     """Commit the state of an earlier version; nothing of what came since is lost."""
-    made = open_existing(store, read_only=False).revert(version_of(to), message)
+    made = open_existing(store, read_only=False).revert(to, message)
     make_output(output).facts({"reverted_to": to, "version": made})
 
 
@@ -122,7 +122,7 @@ def _group(kind: str, plural: str, about: str, **help_of: str) -> typer.Typer:
     @group.command("create", help=help_of["create"])
     def _(name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE) -> None:
         opened = open_existing(store, read_only=False)
-        getattr(opened, f"create_{kind}")(name, version_of(at))
+        getattr(opened, f"create_{kind}")(name, at)
         make_output(output).facts({kind: name, "version": getattr(opened, plural)()[name]})
 
     @group.command("delete", help=help_of["delete"])
@@ -154,7 +154,7 @@ tags = _group(
 @branches.command("reset")
 def reset_branch(name: _Name, store: StoreUri, to: _To, output: Form = OutputFormat.TABLE) -> None:
     """Set a branch to another version; its later ones are only reached by number."""
-    made = open_existing(store, read_only=False).reset_branch(name, version_of(to))
+    made = open_existing(store, read_only=False).reset_branch(name, to)
     make_output(output).facts({"branch": name, "version": made})
 
 

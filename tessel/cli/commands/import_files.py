@@ -96,6 +96,16 @@ def import_files(
         str,
         typer.Option("--decimal", metavar="CHARACTER", help="What lies before decimals in CSV."),
     ] = ".",
+    skip_lines: Annotated[
+        int | None,
+        typer.Option(
+            "--skip-lines",
+            metavar="COUNT",
+            min=0,
+            help="Lines before the header of CSV, or before the first row, to leave out.",
+            show_default="lines of comment: # and a space",
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -131,6 +141,7 @@ def import_files(
             encoding=encoding,
             delimiter="\t" if delimiter in ("tab", "\\t") else delimiter,
             decimal=decimal,
+            skip_lines=skip_lines,
             columns=tuple(columns.split(",")) if columns else () if no_header else None,
         )
         rows = Files(paths, options)

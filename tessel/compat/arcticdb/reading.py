@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from tessel.compat.arcticdb.query import QueryBuilder, bounds, group_key, tessel
 from tessel.errors import (
     InvalidInputError,
     NotFoundError,
+    RefNotFoundError,
     SymbolNotFoundError,
     VersionNotFoundError,
 )
@@ -193,8 +195,10 @@ class Reads:
         """Return a version as Tessel takes it."""
         if isinstance(as_of, datetime) and as_of.tzinfo is None:
             return as_of.replace(tzinfo=UTC)
-        if isinstance(as_of, str) and tag_of(as_of) in self.store.tags():
-            return tag_of(as_of)
+        if isinstance(as_of, str):  # the store would take a time as well
+            if (tag := tag_of(as_of)) in self.store.tags():
+                return tag
+            raise RefNotFoundError.for_name("tag", as_of, sorted(self.store.tags()))
         if not isinstance(as_of, int) or as_of >= 0:
             return as_of
         versions = self._versions_of(symbol)
@@ -207,12 +211,8 @@ class Reads:
 
     def _versions_of(self, symbol: str) -> list[int]:
         """Return the versions that changed a symbol since it was made last, the oldest first."""
-        found = []
-        for version in self.store.log(symbol):
-            if version.change == "delete" and version.symbol == symbol:
-                break
-            found.append(version.number)
-        return sorted(set(found))
+        made = itertools.takewhile(lambda v: v.change != "delete", self.store.log(symbol))
+        return sorted({version.number for version in made})
 
     def _item(self, symbol: str, view: Any, data: Any = None) -> VersionedItem:
         timestamp = None

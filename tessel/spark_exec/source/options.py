@@ -7,7 +7,6 @@ secret may be among them: what looks like a secret is refused by its name, its v
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import json
 import re
 from collections.abc import Mapping
@@ -112,13 +111,13 @@ class ReadOptions:
     place
         The symbol.
     as_of
-        A version, a tag or branch, or an instant; None for the newest version.
+        A version, a tag or branch, or a date or time, as a store takes it; None for the newest.
     query
         What runs on it, the selection of ``columns`` last.
     """
 
     place: StorePlace
-    as_of: int | str | dt.datetime | None
+    as_of: str | None
     query: QueryBuilder
 
     @classmethod
@@ -146,8 +145,7 @@ class ReadOptions:
         query = _query(given["query"]) if "query" in given else QueryBuilder()
         if "columns" in given:
             query = query.select(_names("columns", given["columns"]))
-        as_of = given.get("as_of")
-        return cls(StorePlace.of(given), None if as_of is None else _version(as_of), query)
+        return cls(StorePlace.of(given), given.get("as_of"), query)
 
 
 @dataclass(frozen=True)
@@ -354,17 +352,6 @@ def _query(text: str) -> QueryBuilder:
     if text.lstrip().startswith("{"):
         return QueryBuilder.from_json(text)
     return QueryBuilder().filter(text)
-
-
-def _version(text: str) -> int | str | dt.datetime:
-    """Return what ``as_of`` takes: digits are a version, a time with a zone is an instant."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return text if moment.tzinfo is None else moment
 
 
 def _typed(name: str, text: str) -> Any:

@@ -72,16 +72,6 @@ class Refs:
             raise RefNotFoundError.for_name("branch", name, sorted(self.branches))
         return self.branches[name]
 
-    def named(self, name: str) -> int:
-        """Return the version that a tag or branch names; ``RefNotFoundError`` for another name."""
-        check_ref_name(name)
-        found = self.tags.get(name, self.branches.get(name))
-        if found is None:
-            raise RefNotFoundError.for_name(
-                "branch or tag", name, sorted([*self.branches, *self.tags])
-            )
-        return found
-
     def keeps(self, number: int) -> bool:
         """Whether a version that existed can still be read."""
         return (

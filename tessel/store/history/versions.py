@@ -17,9 +17,11 @@ from tessel.errors import (
     CorruptStoreError,
     InvalidInputError,
     NotFoundError,
+    RefNotFoundError,
     SnapshotExpiredError,
     VersionNotFoundError,
 )
+from tessel.expression.periods import last_moment
 from tessel.lazy import dataclass
 from tessel.store.history.documents import fetch
 from tessel.store.history.log import CommitLog, LogEntry
@@ -196,8 +198,21 @@ class Versions:
         return self.on_branch(number, branch)
 
     def named(self, name: str, branch: str = MAIN) -> Commit:
-        """Return the version of a tag, or the newest one of a branch."""
-        return self.on_branch(self.refs().named(name), branch)
+        """Return the version of a tag, the newest one of a branch, or that of ISO text.
+
+        A date, or a part of a time, is its last instant. ``RefNotFoundError`` for other text and
+        for the name of a deleted tag, which may have looked like a date.
+        """
+        refs = self.refs()
+        number = refs.tags.get(name, refs.branches.get(name))
+        if number is not None:
+            return self.on_branch(number, branch)
+        moment = None if name in refs.retired else last_moment(name)
+        if moment is None:
+            raise RefNotFoundError.for_text(
+                name, sorted([*refs.branches, *refs.tags]), deleted=name in refs.retired
+            )
+        return self.as_of(moment, branch)
 
     def as_of(self, moment: datetime, branch: str = MAIN) -> Commit:
         """Return the newest version at ``moment`` on the line that led to a branch as it is.

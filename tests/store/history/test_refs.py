@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,6 +30,7 @@ from tessel.errors import (
 from tessel.store.history.documents import Fields, open_store, seal
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs
+from tessel.store.history.versions import timestamp_of
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.names import STORE, check_ref_name, log_name
 from tessel.store.repository import Repository
@@ -119,6 +120,40 @@ def test_bad_input_is_refused_and_changes_nothing(case: str) -> None:
     assert type(caught.value) is error
     assert text in str(caught.value)
     assert repository.history.newest_number == 3
+
+
+def test_text_is_a_name_and_else_a_time() -> None:
+    repository = _repository()
+    repository.create_tag("2999-01-01", at=1)
+    moments = {number: timestamp_of(repository.history.entry(number)) for number in range(1, 5)}
+    for number, moment in moments.items():
+        for form in ("%Y-%m-%dT%H:%M:%S.%f+00:00", "%Y-%m-%d %H:%M:%S.%f", "%Y%m%dT%H%M%S.%fZ"):
+            at = {1: 1, 2: 1, 3: 3, 4: 4}[number]  # version 2 is of another branch
+            assert repository.at(f"{moment:{form}}").number == at, form
+        before = (moment - timedelta(microseconds=1)).isoformat()
+        assert repository.at(before).number == {1: 0, 2: 1, 3: 1, 4: 3}[number]
+    last = moments[4]
+    for form in ("%Y-%m", "%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M"):
+        assert repository.at(f"{last:{form}}").number == 4, form  # its last instant
+    assert repository.at(last.date()).number == 4
+    assert repository.at(moments[1].date() - timedelta(days=1)).number == 0
+    assert repository.at("9999-12-31").number == 4
+    assert repository.at("2999-01-01").number == 1  # the name wins
+    assert repository.at("2999-01-02").number == 4
+    assert repository.at("3").number == 3
+    repository.delete_tag("2999-01-01")
+    with pytest.raises(RefNotFoundError, match="the tag '2999-01-01' was deleted"):
+        repository.at("2999-01-01")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b", "2024-13-01", "2024-01-01 25:00", "10:00", "9" * 5_000]
+)
+def test_text_that_is_neither_says_both(text: str) -> None:
+    with pytest.raises(RefNotFoundError, match=r"no branch or tag .* no date or time") as caught:
+        _repository().at(text)
+    assert "feature, main, release" in str(caught.value)
+    assert "2024-01-31T12:00" in str(caught.value)
 
 
 def test_the_name_of_a_deleted_tag_is_never_used_again() -> None:
