@@ -628,7 +628,8 @@ class LazyTable(Verbs):
         plan, table, recording = self._ran(chosen, result_table)
         if (shown := self._shown_in_pandas(plan, table)) is not None:
             table = table.replace_schema_metadata({b"pandas": shown})
-        lineage = partial(self._lineage, plan, chosen.name, time.perf_counter_ns() - started)
+        made = chosen.name, time.perf_counter_ns() - started, self.store._told(self.as_of)
+        lineage = partial(self._lineage, plan, *made)
         return Result(table, plan.schema.index, lineage, (plan, recording))
 
     def _ran(
@@ -751,9 +752,7 @@ class LazyTable(Verbs):
                 for part in parts:
                     yield from part.to_batches()
             finally:
-                close = getattr(parts, "close", None)
-                if close is not None:
-                    close()
+                getattr(parts, "close", lambda: None)()
 
     def _limited(self, limit: int) -> LazyTable:
         if isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 0:
@@ -787,12 +786,13 @@ class LazyTable(Verbs):
         first = self.store.view(self.symbol, as_of=self.as_of)
         return PinnedViews(self.store, first), SubQuery(self.symbol, None, self.clauses)
 
-    def _lineage(self, plan: Plan, executor: str, elapsed_ns: int) -> Lineage:
+    def _lineage(self, plan: Plan, executor: str, elapsed_ns: int, as_of: str) -> Lineage:
         views = list(_views(plan))
         return Lineage(
             store=self.store.uri,
             symbols=tuple(dict.fromkeys(view.name for view, _ in views)),
             version=max(view.version for view, _ in views),
+            as_of=as_of,
             query=QueryBuilder(self.clauses).to_json(),
             segments_read=sum(kept for _, kept in views),
             segments=sum(view.segment_count for view, _ in views),

@@ -44,6 +44,8 @@ class Lineage:
     ----------
     store, symbols, version
         What was read, at which version of the store.
+    as_of
+        How that version was found: by its number, as a tag, a branch, or the newest up to a moment.
     query
         The plain form of the query.
     segments_read, segments
@@ -61,6 +63,7 @@ class Lineage:
     store: str
     symbols: tuple[str, ...]
     version: int
+    as_of: str
     query: dict[str, Any]
     segments_read: int
     segments: int

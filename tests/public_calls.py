@@ -685,5 +685,6 @@ NOT_CALLED = {
     **dict.fromkeys(("RepackReport", "Change", "Collected", "Found", "State"), "only looked at"),
     **dict.fromkeys(("EventServer", "SocketSink", "FileSink"), "of sockets and files"),
     "converter_names": "takes nothing",
+    "SegmentSource": "of what reads segments",
 }
 """Public classes whose objects nobody makes or calls, and why."""

@@ -200,6 +200,27 @@ def test_the_lineage_tells_where_it_came_from(store: ts.Store) -> None:
 
 
 @pytest.mark.parametrize(
+    ("as_of", "told"),
+    [
+        (None, "the newest of branch 'main'"),
+        (1, "version 1"),
+        ("1", "version 1"),
+        ("2100-01-02", "tag '2100-01-02'"),
+        ("2100-01", "the newest up to 2100-01-31 23:59:59.999999+00:00"),
+        (dt.date(2100, 2, 1), "the newest up to 2100-02-01 23:59:59.999999+00:00"),
+        (dt.datetime(2100, 1, 1, tzinfo=dt.UTC), "the newest up to 2100-01-01 00:00:00+00:00"),
+        ("aside", "branch 'aside'"),
+    ],
+)
+def test_the_lineage_tells_how_the_version_was_found(
+    store: ts.Store, as_of: Any, told: str
+) -> None:
+    store.create_tag("2100-01-02", 1)
+    store.create_branch("aside", 1)
+    assert store.read("flights", as_of=as_of).lineage.as_of == told
+
+
+@pytest.mark.parametrize(
     "query",
     [
         Q.filter("dep_delay > 1000"),

@@ -40,7 +40,7 @@ from tessel.spark_exec.chains import (
     Step,
     chain_to_json,
 )
-from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
+from tessel.spark_exec.unit_columns import Integers, UnitColumns, tasks_of, told
 from tessel.spark_exec.wire import WireRow, sequences
 
 if TYPE_CHECKING:
@@ -51,13 +51,6 @@ Carries: TypeAlias = "list[WireRow] | DataFrame"
 
 _LEAST_UNIT_BYTES = 4096
 """Every unit costs something, so that units of few bytes are spread over tasks as well."""
-_TASKS_PER_SLOT = 3
-_LEAST_TASK_BYTES = 256 * 1024
-"""Less is not shared among slots, unless clauses of somebody else's run, which may be slow."""
-_TASK_BYTES = 4 * 1024 * 1024
-"""A slot gets one task of less than this: a task has a price, 20 ms in the JVM."""
-_MOST_TASK_BYTES = 256 * 1024 * 1024
-"""A task of more than this is long to run again, and keeps a slot that others could share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,14 +256,7 @@ class NarrowFlow:
 
     def tasks(self, slots: int, *, has_plugins: bool = False) -> int:
         """Return how many tasks at most read the units where so many run at a time."""
-        size = self.total_bytes
-        least = 1 if has_plugins else _LEAST_TASK_BYTES
-        return max(
-            min(slots, -(-size // least)),
-            min(slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
-            -(-size // _MOST_TASK_BYTES),
-            1,
-        )
+        return tasks_of(self.total_bytes, slots, has_plugins=has_plugins)
 
     def runs(self, count: int) -> list[tuple[int, int]]:
         """Return at most ``count`` runs ``[start, stop)`` of units, of about as many bytes each.

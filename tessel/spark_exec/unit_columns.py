@@ -193,3 +193,23 @@ def read_told(stream: pa.Buffer | bytes) -> Iterator[ToldUnit]:
 
 def _pairs(values: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(values[::2], values[1::2], strict=True))
+
+
+_TASKS_PER_SLOT = 3
+_LEAST_TASK_BYTES = 256 * 1024
+"""Less is not shared among slots, unless clauses of somebody else's run, which may be slow."""
+_TASK_BYTES = 4 * 1024 * 1024
+"""A slot gets one task of less than this: a task has a price, 20 ms in the JVM."""
+_MOST_TASK_BYTES = 256 * 1024 * 1024
+"""A task of more than this is long to run again, and keeps a slot that others could share."""
+
+
+def tasks_of(size: int, slots: int, *, has_plugins: bool = False) -> int:
+    """Return how many tasks at most read units of so many bytes where so many run at a time."""
+    least = 1 if has_plugins else _LEAST_TASK_BYTES
+    return max(
+        min(slots, -(-size // least)),
+        min(slots * _TASKS_PER_SLOT, size // _TASK_BYTES),
+        -(-size // _MOST_TASK_BYTES),
+        1,
+    )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, ReadOnlyStoreError, SymbolNotFoundError, shown
 from tessel.errors.arguments import checks_arguments
+from tessel.expression.periods import last_moment
 from tessel.expression.scalars import moment_of, whole_number
 from tessel.lazy import dataclass
 from tessel.store.history.log import ATTACHED, LogEntry
@@ -237,6 +238,22 @@ class Timeline:
             f"as_of={as_of!r} is no version",
             hint="give a version number, a tag, a branch, ISO text, or a datetime with a zone",
         )
+
+    def _told(self, as_of: AsOf) -> str:
+        """Return as what :meth:`at` takes something that it takes."""
+        if as_of is None:
+            return f"the newest of branch {self.branch!r}"
+        number, moment, text = whole_number(as_of), moment_of(as_of), str(as_of)
+        if number is None and moment is None:  # text, or a date
+            if text.isdecimal():
+                number = int(text)
+            else:
+                refs = self.history.refs()
+                for kind, names in (("tag", refs.tags), ("branch", refs.branches)):
+                    if text in names:
+                        return f"{kind} {text!r}"
+                moment = last_moment(text)
+        return f"the newest up to {moment}" if number is None else f"version {number}"
 
     def manifest(self, reference: ManifestReference) -> Manifest:
         """Return a manifest, kept from an earlier call where there was one."""

@@ -214,10 +214,10 @@ def test_queries(name: str, store: ts.Store, spark: SparkSession) -> None:
 def test_partitions_are_read_side_by_side_in_order(
     store: ts.Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tessel.spark_exec import flows
+    from tessel.spark_exec import unit_columns
     from tessel.spark_exec.source import reader
 
-    monkeypatch.setattr(flows, "_TASK_BYTES", 1)
+    monkeypatch.setattr(unit_columns, "_TASK_BYTES", 1)
     asked = reader.ReadOptions.of({"store": store.uri, "symbol": "x", "query": "k > 1"})
     pin, declared = reader.pinned(asked)
     made = reader.made_reader(asked, pin, declared, slots=4)

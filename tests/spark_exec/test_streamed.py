@@ -13,7 +13,7 @@ from tessel import options
 from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder
 from tessel.errors import SparkError, TesselError
-from tessel.spark_exec import SparkExecutor, barriers, flows, jobs, running_flows
+from tessel.spark_exec import SparkExecutor, barriers, jobs, running_flows, unit_columns
 from tessel.spark_exec.wire import WireRow
 from tessel.testing.parity import Failure, assert_same
 from tests.spark_exec.queries import Pairs, RaiseAt, many_symbols
@@ -107,7 +107,7 @@ def test_the_driver_holds_a_round(
 
     monkeypatch.setattr(jobs.Jobs, "_ran", ran)
     monkeypatch.setattr(barriers, "_LEAST_BYTES_IN_ROUNDS", 0)
-    monkeypatch.setattr(flows, "_TASK_BYTES", 1)
+    monkeypatch.setattr(unit_columns, "_TASK_BYTES", 1)
     executor = SparkExecutor(spark, max_blob_bytes=few_bytes)
     executor.gathered_bytes = few_bytes
     lazy = wide.scan("x").then(*query.clauses)

@@ -12,7 +12,7 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.options import options
 from tessel.pipeline.plan import Stage
-from tessel.spark_exec import SparkExecutor, barriers, flows
+from tessel.spark_exec import SparkExecutor, barriers, unit_columns
 from tessel.spark_exec.flows import FrameFlow
 from tessel.testing.parity import assert_parity
 from tests.spark_exec.queries import many_symbols
@@ -84,7 +84,7 @@ def test_many_groups_are_merged_in_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(barriers, "_LEAST_BYTES_IN_ROUNDS", 0)
-    monkeypatch.setattr(flows, "_TASK_BYTES", 1)
+    monkeypatch.setattr(unit_columns, "_TASK_BYTES", 1)
     combined, merged = FrameFlow.combined, []
 
     def noted(flow: FrameFlow, stage: Stage) -> FrameFlow:
