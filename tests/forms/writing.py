@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from tessel.store.encodings import block_codec, dictionary, linear, run_end, scaled, variable
+from tessel.store.encodings import block_codec, dictionary, linear, scaled, variable
 from tessel.store.encodings.arithmetic import LinearFit, fit_linear
 from tessel.store.encodings.base import COMPACT, FAST, EncodedPage, Profile
 from tessel.store.encodings.codes import Codec, EncodingCode, ValueKind
@@ -74,7 +74,7 @@ class FormsOfPages:
             patch.setattr(paging, "_filled", self._filled)
             patch.setattr(block_codec, "_FEWEST_BYTES", 0)
             patch.setattr(Profile, "width", self._width)
-            for module in (linear, run_end, variable):
+            for module in (linear, variable):
                 patch.setattr(module, "fit_linear", self._fit_linear)
             for module in (dictionary, scaled):
                 patch.setattr(module, "encode_inner", self._encode_inner)
