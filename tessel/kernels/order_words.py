@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.arrays import allocate
 from tessel.kernels.declare import inner, kernel
 
 Integers = NDArray[np.int64]
@@ -47,6 +46,8 @@ def order_of_integers(numbers: Integers) -> Integers:
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
+    from tessel.arrays import allocate  # the build of kernels has no Arrow
+
     least, row_bits = int(numbers.min()), len(numbers).bit_length()
     bits = (int(numbers.max()) - least).bit_length()
     most = min(_LEADING_BITS, _WORD_BITS - row_bits)
@@ -63,6 +64,8 @@ def order_of_integers(numbers: Integers) -> Integers:
 
 
 def _sorted_words(numbers: Integers, least: int, shift: int, bits: int) -> NDArray[np.uint64]:
+    from tessel.arrays import allocate
+
     row_bits = len(numbers).bit_length()
     words: NDArray[np.uint64]
     spare: NDArray[np.uint64]

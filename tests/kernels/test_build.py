@@ -290,3 +290,13 @@ def test_the_lowest_level_where_the_processor_is_not_known(monkeypatch: pytest.M
         assert library.machine_level() == "v2"
     finally:
         library.machine_level.cache_clear()
+
+
+def test_the_build_has_no_arrow() -> None:
+    # pip builds where nothing is but what compiles; with a library at hand nothing is built.
+    names = [f"tessel.kernels.{name}" for batch in build._batches() for name in batch]
+    assert len(names) > 20
+    code = "import sys, importlib; sys.modules['pyarrow'] = None\nfor name in sys.argv[1:]: "
+    code += "importlib.import_module(name)"
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
