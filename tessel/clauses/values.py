@@ -8,7 +8,8 @@ allows it. Anything in :mod:`tessel.clauses` may use them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -260,6 +261,24 @@ def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     first = np.empty(count, np.int64)
     first[codes[::-1]] = np.arange(len(array) - 1, -1, -1)
     return codes, array.take(arrow_array(first))
+
+
+def cut_by_code(
+    table: pa.Table, codes: NDArray[np.int64], count: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """Give the rows of each number in ``[0, count)`` that has any, in order, each in memory alone.
+
+    Parameters
+    ----------
+    codes
+        The number of each row, int64.
+    """
+    from tessel.kernels.group_rows import rows_by_code
+
+    order, starts = rows_by_code(codes, count)
+    for code, (start, stop) in enumerate(itertools.pairwise(starts.tolist())):
+        if start < stop:
+            yield code, table.take(arrow_array(order[start:stop]))
 
 
 def with_used_entries(table: pa.Table) -> pa.Table:

@@ -31,6 +31,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     values_of_integers,
 )
 from tessel.clauses.aggregates.reductions import ReductionSet
+from tessel.clauses.values import different_values
 from tessel.options import options
 from tessel.pipeline import Plan
 from tests.clauses import test_hot_groups as hot_groups
@@ -367,3 +368,19 @@ def test_values_are_not_brought_together_past_what_an_executor_takes(less: int, 
     query = Q.groupby("venue").agg(p=("price", "median"), q=("price", "nunique"))
     stored(_table(), rows=500).read("x", query=query, executor=Taking())
     assert found[0] == way
+
+
+def test_different_values_are_counted_once_after_they_were_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As of very many values, of which few repeat: they are not written each once.
+    monkeypatch.setattr(module, "_CELLS", 1)
+    monkeypatch.setattr(module, "_MOST_CELLS", 1)
+    drawn = np.random.default_rng(1).integers(0, 60_000, 20_000)
+    codes, entries = different_values(pa.array(drawn).cast(pa.string()))
+    values = Values(pa.string(), once=True)
+    runs = module.placed_runs(codes, np.zeros(len(codes), np.int64), 1)
+    state = values.of_groups(GroupValues(runs, pa.string(), entries=entries))
+    read = values.state(values.arrays(state))
+    for each in (state, read, values.compacted(state), values.compacted(read)):
+        assert [held.runs.different.tolist() for held in each.some_at_a_time()] == [[len(entries)]]

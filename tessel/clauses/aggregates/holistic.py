@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -231,8 +231,11 @@ class Values(Reduction):
             yield from (line for line in (held.runs.times, held.entries) if line is not None)
 
     def arrays(self, state: HeldValues) -> list[pa.Array]:  # noqa: D102
-        merged = [self._columns(held) for held in self._compact(state)]
-        return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
+        return self._written(self._compact(state))
+
+    def _written(self, held: Iterable[GroupValues]) -> list[pa.Array]:
+        columns = [self._columns(each) for each in held]
+        return [pa.concat_arrays(parts) for parts in zip(*columns, strict=True)]
 
     def _compact(self, state: HeldValues) -> Iterator[GroupValues]:
         """Give the values of all groups, of some after others, equal values of a group once."""
@@ -259,10 +262,7 @@ class Values(Reduction):
 
     def compacted(self, state: HeldValues) -> HeldValues:  # noqa: D102
         held = list(self._compact(state))
-        if len(held) == 1:
-            return self.of_groups(held[0])
-        columns = [self._columns(each) for each in held]
-        return self.state([pa.concat_arrays(parts) for parts in zip(*columns, strict=True)])
+        return self.of_groups(held[0]) if len(held) == 1 else self.state(self._written(held))
 
 
 class HolisticAggregate(FromReductions):
@@ -336,9 +336,7 @@ def _taken_apart(columns: Sequence[pa.Array], kind: pa.DataType) -> GroupValues:
         told = np.repeat(numpy_array(all_times.is_valid()), lengths)
         times[told] = numpy_array(all_times.flatten())
     if not has_integers(kind):
-        # Of one group each value is there once.
-        alone = len(lists) == 1
-        numbers, entries = (np.arange(len(values)), values) if alone else different_values(values)
+        numbers, entries = different_values(values)
         return GroupValues(ValueRuns(numbers, times, starts), kind, entries=entries)
     numbers, all_kinds = numpy_array(values), numpy_array(all_places)
     kinds = different(all_kinds[lengths > 0]).tolist()

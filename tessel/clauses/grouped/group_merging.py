@@ -17,7 +17,7 @@ States merge in any tree to the same bits, so no answer depends on what was spil
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.aggregates.holistic import Values
 from tessel.clauses.grouped.group_states import POSITION, GroupShape
-from tessel.clauses.grouped.hashing import bucket_of
+from tessel.clauses.grouped.hashing import BUCKETS, level_bucket_of
 from tessel.clauses.grouped.numbered_keys import are_in_order
 from tessel.clauses.grouped.partial_groups import (
     PartialGroups,
@@ -37,13 +37,13 @@ from tessel.clauses.grouped.partial_groups import (
     with_shared_keys,
 )
 from tessel.clauses.spill.workspace import Workspace
+from tessel.clauses.values import cut_by_code
 from tessel.closing import Closing
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile
     from tessel.clauses.spill.spool import Parked, Spool
 
-_BUCKETS = 32
 _LEVELS = 4
 """How often the hash is split: a bucket of the last split is a millionth of the groups."""
 
@@ -114,7 +114,7 @@ class GroupMerge(Closing):
         self._size = self._least_size = 0
         self._appeared = 0
         self._spool: Spool | None = None
-        self._buckets: list[list[Parked]] = [[] for _ in range(_BUCKETS)]
+        self._buckets: list[list[Parked]] = [[] for _ in range(BUCKETS)]
 
     def close(self) -> None:
         """Let go of all groups, and of their files."""
@@ -345,20 +345,10 @@ class GroupMerge(Closing):
             self._put_in_buckets(waiting, self._spool)
 
     def _put_in_buckets(self, tables: list[pa.Table], spool: Spool) -> None:
-        from tessel.kernels.group_rows import order_of_codes
-
         table = concat_tables(tables).combine_chunks()
-        buckets = self._bucket_of([table.column(key) for key in self._shape.keys])
-        order = order_of_codes(buckets, _BUCKETS)
-        bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()
-        for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            if start < stop:
-                part = table.take(arrow_array(order[start:stop]))
-                self._buckets[number].append(spool.put(part))
-
-    def _bucket_of(self, keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
-        """Return the bucket of each row: each level looks at five more bits of the hash."""
-        return bucket_of(keys, _BUCKETS ** (self._level + 1)) % _BUCKETS
+        codes = level_bucket_of([table.column(key) for key in self._shape.keys], self._level)
+        for number, part in cut_by_code(table, codes, BUCKETS):
+            self._buckets[number].append(spool.put(part))
 
     def _finished_bucket(self, parts: list[Parked], spool: Spool) -> Iterator[pa.Table]:
         with GroupMerge(

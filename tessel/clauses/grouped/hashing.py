@@ -52,6 +52,8 @@ from tessel.clauses.values import (
 from tessel.errors import InvalidInputError
 from tessel.expression.text_bytes import WORD_BYTES, byte_offsets, words_at
 
+BUCKETS = 32
+"""Buckets of a level: five more bits of the hash each."""
 MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
 
@@ -95,6 +97,14 @@ def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int64]:
     hashes *= np.uint64(buckets)
     hashes >>= np.uint64(32)
     return hashes.view(np.int64)
+
+
+def level_bucket_of(columns: Sequence[Column], level: int) -> NDArray[np.int64]:
+    """Return the bucket of every row, of :data:`BUCKETS`, at a level: of each by more of the hash.
+
+    Rows of one bucket are in several at the next level.
+    """
+    return bucket_of(columns, BUCKETS ** (level + 1)) % BUCKETS
 
 
 def hash_rows(columns: Sequence[Column]) -> Hashes:

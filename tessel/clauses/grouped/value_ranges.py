@@ -19,15 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, different, numpy_array, places, rows_at
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.holistic import HeldValues, ordered_runs
 from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
-from tessel.clauses.grouped.hashing import bucket_of
+from tessel.clauses.grouped.hashing import BUCKETS, level_bucket_of
 from tessel.clauses.spill.spool import Parked
 from tessel.clauses.spill.workspace import Workspace
-from tessel.clauses.values import different_values, plain
-from tessel.kernels.group_rows import rows_by_code
+from tessel.clauses.values import cut_by_code, different_values, plain
 
 Integers = NDArray[np.int64]
 
@@ -146,7 +145,6 @@ class ValueRanges:
         yield numbers[first], np.add.reduceat(times[order], first)
 
 
-_BUCKETS = 32
 _MOST_LEVELS = 5
 """So often buckets are cut again, by five more bits of the hash each time."""
 
@@ -166,7 +164,7 @@ class ValueBuckets:
         self._workspace = workspace
         self._level = level
         self._spool = workspace.spool()
-        self._parts: list[list[Parked]] = [[] for _ in range(_BUCKETS)]
+        self._parts: list[list[Parked]] = [[] for _ in range(BUCKETS)]
         self.count = 0
         """How many values were put in."""
 
@@ -180,7 +178,7 @@ class ValueBuckets:
             self._add(held.values(held.runs.numbers))
 
     def at(self, places: Sequence[int]) -> pa.Array:
-        """Values by a hash have no places."""
+        """Values by a hash have no places, and aggregates of different values ask for none."""
         raise NotImplementedError
 
     def chunks(self) -> Iterator[pa.Array]:
@@ -199,15 +197,9 @@ class ValueBuckets:
 
     def _add(self, values: pa.Array) -> None:
         self.count += len(values)
-        codes = bucket_of([values], _BUCKETS ** (self._level + 1)) % _BUCKETS
-        order, starts = rows_by_code(codes, _BUCKETS)
-        taken = rows_at(values, places(order))
-        for part, (start, stop) in zip(
-            self._parts, itertools.pairwise(starts.tolist()), strict=True
-        ):
-            if start < stop:
-                own = taken.slice(start, stop - start)
-                part.append(self._spool.put(pa.table({"values": pa.concat_arrays([own])})))
+        table = pa.table({"values": values})
+        for number, part in cut_by_code(table, level_bucket_of([values], self._level), BUCKETS):
+            self._parts[number].append(self._spool.put(part))
 
 
 def _table(numbers: Integers, times: Integers | None) -> pa.Table:
