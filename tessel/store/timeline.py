@@ -248,7 +248,7 @@ class Timeline:
             if text.isdecimal():
                 number = int(text)
             else:
-                refs = self.history.refs()
+                refs = self.history.refs_at(self.history.known_head)  # that was just looked at
                 for kind, names in (("tag", refs.tags), ("branch", refs.branches)):
                     if text in names:
                         return f"{kind} {text!r}"
