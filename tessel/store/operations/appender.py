@@ -33,7 +33,7 @@ from tessel.errors import (
 )
 from tessel.errors.arguments import checks_arguments
 from tessel.store.history.symbol import SymbolState
-from tessel.store.index_column import checked_order, index_integers
+from tessel.store.index_column import checked_order, index_ends
 from tessel.store.operations.incoming import Evolve, aligned, rows_as_table, take
 from tessel.store.operations.working import Working
 
@@ -142,9 +142,7 @@ class Appender(Closing):
             index = incoming.state.schema.index
             if index is not None and table.num_rows:
                 (table,) = checked_order([table], index, after=self._last, hint=_HINT)
-                self._last = int(
-                    index_integers(table.column(index).slice(len(table) - 1), index)[0]
-                )
+                _, self._last = index_ends(table, index)
             incoming.apply(self._working)
             if not table.num_rows:
                 return

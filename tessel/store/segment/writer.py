@@ -23,7 +23,6 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel import telemetry
 from tessel.arrays import concat_tables
@@ -32,6 +31,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, current
 from tessel.store.encodings.codes import ALIGNMENT, aligned
+from tessel.store.index_column import index_ends
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.segment.column_writer import EncodedColumn
@@ -312,17 +312,12 @@ class SegmentWriter:
             yield key.object, encoded.to_buffer()
         slice_.segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
         if len(slice_.segments) == len(self._columns):
-            first, last = self._times(slice_.rows)
+            index = self._index
+            first, last = (None, None) if index is None else index_ends(slice_.rows, index)
             segments, rows = tuple(slice_.segments), slice_.rows.num_rows
             written.append(WrittenSlice(rows, segments, first, last, slice_.statistics))
             size = sum(each.key.length for each in segments)
             telemetry.emit("segment.write", rows=rows, bytes=size)
-
-    def _times(self, part: pa.Table) -> tuple[int | None, int | None]:
-        if self._index is None:
-            return None, None
-        column = part.column(self._index)
-        return time_values(column.slice(0, 1))[0], time_values(column.slice(len(column) - 1))[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -345,13 +340,6 @@ class _Begun:
 
 def _summarise(column: pa.ChunkedArray, encoded: EncodedColumn) -> ColumnStatistics:
     return summarise(column, encoded.bounds)
-
-
-def time_values(column: pa.ChunkedArray) -> list[int]:
-    """Return index values as integers in their own unit (dates: days or milliseconds)."""
-    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    values: list[int] = pc.cast(column, narrow).to_pylist()
-    return values
 
 
 def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

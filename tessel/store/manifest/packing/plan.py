@@ -46,6 +46,10 @@ class Run:
     segments: int
     manifest: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.segments < 1:
+            raise InvalidInputError(f"a run has at least one segment, not {self.segments}")
+
 
 @dataclass(frozen=True, slots=True)
 class SymbolContent:
@@ -66,6 +70,10 @@ class SymbolContent:
     bytes_per_segment: int
     runs: tuple[Run, ...]
 
+    def __post_init__(self) -> None:
+        if self.bytes_per_segment < 1:
+            raise InvalidInputError(f"segments of symbol {self.name!r} take at least one byte each")
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
@@ -82,6 +90,11 @@ class Changes:
 
     contents: tuple[SymbolContent, ...] = ()
     deleted: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        ids = {content.id for content in self.contents}
+        if len(ids) != len(self.contents) or not ids.isdisjoint(self.deleted):
+            raise InvalidInputError("a flush changes or deletes each symbol once")
 
 
 class Membership(Protocol):
