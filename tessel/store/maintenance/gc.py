@@ -276,14 +276,13 @@ class _Collection:
         ages = _Ages.of(self._ages.now_us, self._minimum_us, leases)
         self._ages = _Ages(ages.now_us, min(condemned_us, ages.condemned_us), ages.minimum_us)
         self._mark(leases)
-        self.dead = [facts for facts in self.dead if not self._needed(facts)]
-
-    def _needed(self, facts: ObjectFacts) -> bool:
-        return (
-            self._retained.holds(facts.name)
-            or self._leased.holds(facts.name)
-            or self._ages.leased(facts.modified_us)
-        )
+        self.dead = [
+            facts
+            for facts in self.dead
+            if not self._retained.holds(facts.name)
+            and not self._leased.holds(facts.name)
+            and not self._ages.leased(facts.modified_us)
+        ]
 
     def delete(self) -> None:
         """Delete what is dead."""

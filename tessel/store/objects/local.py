@@ -90,7 +90,7 @@ class LocalObjects:
         """
         target = self._path(name)
         durable = current().fsync
-        temporary = self._temporary()
+        temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
         try:
             self._write(temporary, target, data, durable)
         except OSError as error:
@@ -163,9 +163,6 @@ class LocalObjects:
             return object_failed("write", name, error)
         reserve = os.path.exists(self._reserve)
         return DiskFullError.at(self._root, name, error.errno, reserve=reserve)
-
-    def _temporary(self) -> str:
-        return os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
 
     def make_durable(self, name: str) -> None:
         """Sync the directory of an object, which its writer may not have done yet."""

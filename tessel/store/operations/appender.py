@@ -124,7 +124,8 @@ class Appender(Closing):
             call were taken.
         """
         self._check_open()
-        self._retry()
+        if self._failure is not None or self._doubt is not None:
+            self.flush()  # what failed before; raises where it still does
         with self._changed:
             self._check_open()
             incoming = take(self._working, data, self._evolve)
@@ -247,11 +248,6 @@ class Appender(Closing):
         self._working = Working.of(self._symbol, state)
         cut = bool(state.manifests) and state.manifests[-1].cut_back
         self._last = None if cut else state.last_time
-
-    def _retry(self) -> None:
-        """Try again what failed before; raises where it still fails."""
-        if self._failure is not None or self._doubt is not None:
-            self.flush()
 
     def _flush_quietly(self) -> None:
         """Flush; what fails is told by the next call, since this one's rows were taken."""

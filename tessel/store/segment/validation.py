@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
+from tessel.lazy import dataclass
 from tessel.store.encodings.codes import (
     ALIGNMENT,
     PAGE_RECORD,
@@ -78,6 +79,7 @@ def _seen_as(dtype: str, records: npt.NDArray[np.void]) -> npt.NDArray[Any]:
     return np.ndarray(shape, kind, records)
 
 
+@dataclass(eq=False)
 class _Checker:
     """Checks over the records of a set of columns; an instance lives for one call.
 
@@ -85,26 +87,20 @@ class _Checker:
     int64, so that what does not fit is negative) and ``small`` (single bytes).
     """
 
-    def __init__(
-        self,
-        records: npt.NDArray[np.void],
-        picked: Integers | None,
-        directory: npt.NDArray[np.void],
-        expected: Expectations,
-        frame_: Frame,
-        name: str,
-        metadata_start: int | Integers,
-    ) -> None:
-        self.records = records
-        self.directory = directory
-        self.expected = expected
-        self.name = name
-        self.metadata_start = metadata_start
-        self.words = _seen_as("<u4", records).astype(np.int64)
-        self.longs = _seen_as("<i8", records)
-        self.small = _seen_as("u1", records)
-        self.frame = frame_
-        self.facts = frame_.records if picked is None else frame_.records.picked(picked)
+    records: npt.NDArray[np.void]
+    picked: Integers | None
+    directory: npt.NDArray[np.void]
+    expected: Expectations
+    frame: Frame
+    name: str
+    metadata_start: int | Integers
+
+    def __post_init__(self) -> None:
+        self.words = _seen_as("<u4", self.records).astype(np.int64)
+        self.longs = _seen_as("<i8", self.records)
+        self.small = _seen_as("u1", self.records)
+        facts = self.frame.records
+        self.facts = facts if self.picked is None else facts.picked(self.picked)
         self.row_count = self.words[:, _WORD["row_count"]]
         self.payload = self.words[:, _WORD["payload_length"]]
         self.encoding = self.small[:, _SMALL["encoding"]]

@@ -26,7 +26,6 @@ from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
 from tessel.store.manifest.packing.bins import fill_in_order
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, estimate_bytes_per_segment
-from tessel.store.manifest.packing.repacking import objects_of
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
 from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
@@ -184,7 +183,7 @@ class LeafFolds:
             if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
                 break
             leaves = [[known.get(each.name, each) for each in leaf] for leaf in found]
-        return objects_of([made for _, made in encoded]), repackings
+        return [(made.name, made.data) for _, made in encoded], repackings
 
     def _folded(
         self, leaves: Iterable[Sequence[SymbolPacking]]
