@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
+from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, PageFlag, ValueKind
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -193,18 +193,19 @@ def page_from_record(
     payload
         Uncompressed bytes of the page.
     """
-    rows = int(record["row_count"])
-    held, held_width = stored_kind(kind, width, int(record["encoding"]))
+    stored = dict(zip(PAGE_RECORD.names or (), record.item(), strict=True))
+    rows = stored["row_count"]
+    held, held_width = stored_kind(kind, width, stored["encoding"])
     return Page(
         kind=held,
         width=held_width,
         length=rows + (kind == ValueKind.OFFSETS and rows > 0),
         rows=rows,
         payload=payload,
-        starts=tuple(record["starts"].tolist()),
+        starts=tuple(stored["starts"].tolist()),
         dictionary=dictionary,
         place={} if place is None else place,
-        **{name: int(record[name]) for name in _NUMBERS},
+        **{name: stored[name] for name in _NUMBERS},
     )
 
 
