@@ -221,7 +221,7 @@ def decode_into(encoding: PageEncoding, page: Page, size: int, clock: Clock) -> 
     if page.kind in (ValueKind.TEXT, ValueKind.BINARY):
         return None
     out = np.empty(page.length, native_dtype(page.kind, page.width))
-    return size / clock.seconds(lambda: encoding.decode_into(page, 0, page.length, out, 0)) / 1e9
+    return size / clock.seconds(lambda: encoding.decode_into(page, 0, page.length, out)) / 1e9
 
 
 def codes(encoding: PageEncoding, page: Page, clock: Clock) -> str:

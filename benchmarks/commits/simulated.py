@@ -12,7 +12,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store.history.changes import Replacement
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, encode_manifest
-from tessel.store.names import manifest_name, new_id
+from tessel.store.names import new_id, new_name
 from tessel.store.repository import Repository
 
 __all__ = ["SCHEMA", "simulate", "simulate_symbols"]
@@ -32,7 +32,7 @@ def simulate(
     extents = []
     for start in range(0, segments, MANIFEST_SEGMENTS):
         count = min(MANIFEST_SEGMENTS, segments - start)
-        name = manifest_name(new_id())
+        name = new_name("man")
         data, reference = encode_manifest(name, _segments(identity, start, count), {})
         repository.objects.put_if_absent(name, data)
         extents.append(

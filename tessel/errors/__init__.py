@@ -48,7 +48,6 @@ the same words.
     │   ├── CorruptStoreError                      store-corrupt
     │   │   └── CorruptSegmentError                segment-corrupt
     │   ├── ReadOnlyStoreError (PermissionError)   store-read-only
-    │   ├── StoreExistsError (FileExistsError)     store-exists
     │   ├── RefExistsError (FileExistsError)       ref-exists
     │   ├── StoreAccessError (PermissionError)     store-access-denied
     │   ├── StoreBusyError                         store-busy

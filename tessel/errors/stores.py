@@ -30,7 +30,6 @@ __all__ = [
     "StoreAccessError",
     "StoreBusyError",
     "StoreError",
-    "StoreExistsError",
     "StoreNotFoundError",
     "SymbolNotFoundError",
     "UnknownVerbError",
@@ -312,10 +311,6 @@ class CorruptSegmentError(CorruptStoreError, kind="segment-corrupt"):
 
 class ReadOnlyStoreError(StoreError, PermissionError, kind="store-read-only"):
     """A write to a store that was opened read-only."""
-
-
-class StoreExistsError(StoreError, FileExistsError, kind="store-exists"):
-    """A store where a new one was asked for."""
 
 
 class RefExistsError(StoreError, FileExistsError, kind="ref-exists"):

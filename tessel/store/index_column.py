@@ -136,6 +136,13 @@ def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndar
     return values
 
 
+def index_ends(table: pa.Table, index: str) -> tuple[int, int]:
+    """Return the first and the last index value of a table, which has rows."""
+    column = table.column(index)
+    first, last = (index_integers(column.slice(at, 1), index)[0] for at in (0, len(column) - 1))
+    return int(first), int(last)
+
+
 def _goes_back(
     column: pa.ChunkedArray, index: str, row: int, at: int, before: int, hint: str
 ) -> UnsortedIndexError:

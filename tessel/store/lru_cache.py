@@ -37,12 +37,13 @@ class LruCache(Generic[K, V]):
                 pass
         return found
 
-    def put(self, key: K, value: V) -> None:
+    def put(self, key: K, value: V) -> bool:
         """Cache a value, and evict the least recently used entries that are too many."""
         self._found[key] = value
         with contextlib.suppress(KeyError):  # other threads have dropped as much
             while len(self._found) > self._most:
                 self._found.popitem(last=False)
+        return True
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key, made now if it is not cached; threads may make it twice."""
@@ -58,11 +59,11 @@ class LruCache(Generic[K, V]):
             self._found.pop(key, None)
 
 
-class ByteLruCache(Generic[K, V]):
-    """An LRU cache of so many bytes.
+class ByteLruCache(LruCache[K, V]):
+    """An LRU cache of so many bytes, which are counted under a lock.
 
-    Safe to use from several threads, and after a fork: a child begins with the entries of its
-    parent. A caller has a reference to the value that it got, so evictions need not wait for it.
+    A child begins with the entries of its parent. A caller has a reference to the value that it
+    got, so evictions need not wait for it.
 
     Parameters
     ----------
@@ -71,28 +72,17 @@ class ByteLruCache(Generic[K, V]):
     """
 
     def __init__(self, most_bytes: int, size: Callable[[V], int]) -> None:
+        super().__init__(most_bytes)
         self.most_bytes = most_bytes
         self._size = size
         self._lock = threading.Lock()
-        self._found: OrderedDict[K, V] = OrderedDict()
         self._bytes = 0
         after_fork(self, ByteLruCache.renew_lock)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all values."""
         return self._bytes
-
-    def get(self, key: K) -> V | None:
-        """Return the value of a key, and count that as a use of it; None where it is not cached."""
-        with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
 
     def put(self, key: K, value: V) -> bool:
         """Cache a value; return False for one that is larger than the whole cache may be."""

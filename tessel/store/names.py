@@ -39,6 +39,11 @@ def new_id() -> bytes:
     return secrets.token_bytes(16)
 
 
+def new_name(kind: str) -> str:
+    """Return a fresh random name of an object of a kind: ``man``, ``leaf``, ``refs``, ``lease``."""
+    return f"{kind}/{new_id().hex()}"
+
+
 def segment_name(identifier: bytes) -> str:
     """Return the name of the segment object with this identifier."""
     text = identifier.hex()
@@ -49,26 +54,6 @@ def segment_id(name: str) -> bytes | None:
     """Return the identifier of a segment object, or None if the name is not one."""
     match = _SEGMENT_NAME.fullmatch(name)
     return bytes.fromhex(match[2]) if match else None
-
-
-def manifest_name(identifier: bytes) -> str:
-    """Return the name of the manifest with this identifier."""
-    return f"man/{identifier.hex()}"
-
-
-def leaf_name(identifier: bytes) -> str:
-    """Return the name of the object with this identifier that holds nodes of the symbol index."""
-    return f"leaf/{identifier.hex()}"
-
-
-def refs_name(identifier: bytes) -> str:
-    """Return the name of the object with this identifier that holds branches and tags."""
-    return f"refs/{identifier.hex()}"
-
-
-def lease_name(identifier: bytes) -> str:
-    """Return the name of the lease with this identifier."""
-    return f"{LEASES}{identifier.hex()}"
 
 
 def object_kind(name: str) -> str | None:

@@ -177,17 +177,11 @@ class Timeline:
         if limit is not None and (not isinstance(limit, int) or not 0 < limit <= sys.maxsize):
             raise InvalidInputError(f"limit={shown(limit)} is no number of versions, from 1 on")
         start = self.history.newest(self.branch)
-        found = list(itertools.islice(self._logged(start, symbol), limit))
+        logged = (list(Version.of(entry, symbol)) for entry in self.history.line(start))
+        found = list(itertools.islice(filter(None, logged), limit))
         if symbol is not None and not found:
             raise SymbolNotFoundError.for_name(symbol, start.snapshot.near(symbol))
         return VersionLog(version for group in found for version in group)
-
-    def _logged(self, start: Commit, symbol: str | None) -> Iterator[list[Version]]:
-
-        for entry in self.history.line(start):
-            versions = list(Version.of(entry, symbol))
-            if versions:
-                yield versions
 
     def resolve(self, commit: str) -> int | None:
         """Return the version that a commit id landed as; None if it did not land.

@@ -27,7 +27,7 @@ from tessel.store.encodings.inner import INNER
 from tessel.store.encodings.packed import narrowest_width
 from tessel.store.encodings.registry import ENCODINGS
 from tessel.store.encodings.scaled import Scaled
-from tessel.store.encodings.values import PhysicalValues, integer_view
+from tessel.store.encodings.values import PhysicalValues, integer_view, nearest_before
 from tessel.store.segment import column_writer, file_writer, paging
 from tessel.store.segment.column_writer import EncodedColumn
 
@@ -207,7 +207,7 @@ class FormsOfPages:
         if len(exceptions) == len(data):
             integers = np.zeros_like(integers)
         elif len(exceptions):
-            integers = scaled._bridged(scaling)
+            integers = scaling.integers[nearest_before(scaling.exact)]
         held = self._encode_inner(integers, profile)
         position_width, buffers = held.inner_width, list(held.buffers)
         if len(exceptions):

@@ -215,18 +215,16 @@ class PageEncoding(ABC):
     def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
         """Return values ``[start, stop)`` of the page, as views where that is possible."""
         data = np.empty(stop - start, native_dtype(page.kind, page.width))
-        self.decode_into(page, start, stop, data, 0)
+        self.decode_into(page, start, stop, data)
         return PhysicalValues(page.kind, page.width, stop - start, data)
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
-        """Write values ``[start, stop)`` to ``out[at : at + stop - start]``.
+    def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+        """Write values ``[start, stop)`` to ``out``, which holds as many.
 
         Only for kinds of fixed width. ``out`` has the dtype and trailing shape of
         :func:`native_dtype`, and may be strided (the low words of decimals).
         """
-        out[at : at + stop - start] = self.decode(page, start, stop).data
+        out[...] = self.decode(page, start, stop).data
 
     @abstractmethod
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
@@ -309,11 +307,9 @@ class IntegerEncoding(PageEncoding):
         if bounds is not None:
             self._check_values(page, *bounds)
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
+    def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Compute values in place."""
-        self.integers_into(page, start, stop, out[at : at + stop - start])
+        self.integers_into(page, start, stop, out)
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at ``rows``."""

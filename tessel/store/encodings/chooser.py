@@ -28,7 +28,7 @@ from tessel.store.encodings.base import (
     PageSummary,
     Profile,
 )
-from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.codes import BYTE_KINDS, NUMBER_KINDS, EncodingCode, ValueKind
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, physical_values
 from tessel.store.encodings.linear import least_delta_bytes
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
@@ -61,8 +61,6 @@ _IN_SEQUENCE = frozenset({EncodingCode.DELTA, EncodingCode.RUN_END})
 """A value of these is not found by arithmetic: the rest of its page is needed."""
 
 _ROWS_OF_BYTES = frozenset({ValueKind.DECIMAL, ValueKind.FIXED})
-_BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
-_NUMBER_KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
 _FOR_PRESENT: Final = tuple(
     code for code in EncodingCode if code not in (EncodingCode.NOTHING, EncodingCode.ALL_MISSING)
 )
@@ -84,7 +82,7 @@ def summarise_values(values: PhysicalValues, *, constant: bool | None = None) ->
     total = values.length * values.width
     if values.offsets is not None:
         total = int(values.offsets[-1] - values.offsets[0])
-    if values.codes is None and values.kind in _BYTE_KINDS:
+    if values.codes is None and values.kind in BYTE_KINDS:
         return PageSummary(1 if constant else values.length, None, None, total)
     bits = held.view(f"<u{held.dtype.itemsize}") if held.dtype.kind == "f" else held
     changed = bits[1:] != bits[:-1]
@@ -131,7 +129,10 @@ def _by_cost(
     ``skipping`` leaves out what costs more than another before a byte is stored, unseen. Where all
     others turn out not to hold the page, such a one may still.
     """
-    weighed = [(_penalty(e, held, profile), e, held, known) for e, held, known in candidates]
+    weighed = [
+        (profile.decode_penalty * held.length if e.code in _IN_SEQUENCE else 0.0, e, held, known)
+        for e, held, known in candidates
+    ]
     costs: list[tuple[float, int, PageEncoding, PhysicalValues]] = []
     least = math.inf
     for penalty, encoding, held, known in sorted(weighed, key=_order):
@@ -160,10 +161,6 @@ def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]
         known = summarise_values(narrow)
         found += [(ENCODINGS[code], narrow, known) for code in sorted(INTEGER_ENCODINGS)]
     return found
-
-
-def _penalty(encoding: PageEncoding, values: PhysicalValues, profile: Profile) -> float:
-    return profile.decode_penalty * values.length if encoding.code in _IN_SEQUENCE else 0.0
 
 
 def _order(weighed: tuple[float, PageEncoding, PhysicalValues, PageSummary]) -> tuple[float, bool]:
@@ -260,8 +257,8 @@ def column_dictionary(
 
 
 def _promising(values: PhysicalValues, profile: Profile) -> bool:
-    if values.kind not in _BYTE_KINDS and (
-        values.kind not in _NUMBER_KINDS or values.width < 4 or _numbers_are_narrow(values, profile)
+    if values.kind not in BYTE_KINDS and (
+        values.kind not in NUMBER_KINDS or values.width < 4 or _numbers_are_narrow(values, profile)
     ):
         return False
     distinct = rows = 0
@@ -272,7 +269,7 @@ def _promising(values: PhysicalValues, profile: Profile) -> bool:
     distinct = int(pc.count_distinct(pa.chunked_array(parts), mode="all").as_py())
     if distinct <= rows * _MOST_DISTINCT:
         return True
-    if values.kind not in _BYTE_KINDS or distinct > rows * _MOST_DISTINCT_TEXTS:
+    if values.kind not in BYTE_KINDS or distinct > rows * _MOST_DISTINCT_TEXTS:
         return False
     # A column may be so much longer than the sample that values repeat often all the same.
     expected = expected_distinct(rows, distinct, values.length)
@@ -340,6 +337,6 @@ def _arrow(values: PhysicalValues, validity: npt.NDArray[np.bool_] | None) -> pa
 
 def _like(found: PhysicalValues, values: PhysicalValues) -> PhysicalValues:
     data = found.data
-    if values.kind in _NUMBER_KINDS or values.kind == ValueKind.DECIMAL:
+    if values.kind in NUMBER_KINDS or values.kind == ValueKind.DECIMAL:
         data = data.view(native_dtype(values.kind, values.width))
     return PhysicalValues(values.kind, values.width, found.length, data, found.offsets)

@@ -49,6 +49,13 @@ class ValueKind(IntEnum):
     """Where the items of each list begin: one more than rows, from 0 in each page; width 4."""
 
 
+VARIABLE_KINDS: Final = frozenset({ValueKind.TEXT, ValueKind.BINARY})
+"""Kinds with values of any length."""
+
+BYTE_KINDS: Final = VARIABLE_KINDS | {ValueKind.FIXED}
+NUMBER_KINDS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
+
+
 class Role(IntEnum):
     """What a physical column is to its node of the field tree. Each node has exactly one."""
 

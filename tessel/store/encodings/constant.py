@@ -14,11 +14,11 @@ from tessel.store.encodings.base import (
     PageSummary,
     Profile,
 )
-from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.codes import BYTE_KINDS, VARIABLE_KINDS, EncodingCode, ValueKind
+from tessel.store.encodings.flat import Flat
 from tessel.store.encodings.values import Integers, Page, PhysicalValues, integer_view, native_dtype
 from tessel.store.encodings.variable import check_text, repeated
 
-_IN_SLOT = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _WORD = 1 << 64
 
 
@@ -27,10 +27,7 @@ class Constant(IntegerEncoding):
 
     code: ClassVar[EncodingCode] = EncodingCode.CONSTANT
     name: ClassVar[str] = "constant"
-    kinds: ClassVar[frozenset[ValueKind]] = frozenset(ValueKind) - {
-        ValueKind.NONE,
-        ValueKind.OFFSETS,
-    }
+    kinds: ClassVar[frozenset[ValueKind]] = Flat.kinds | VARIABLE_KINDS
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -38,7 +35,7 @@ class Constant(IntegerEncoding):
         """Return the bytes of one value outside the record; None where values differ."""
         if summary.runs != 1 or (not len(values.data) and values.offsets is None):
             return None
-        return summary.total_bytes // values.length if values.kind in _IN_SLOT else 0
+        return summary.total_bytes // values.length if values.kind in BYTE_KINDS else 0
 
     def integer_estimate(
         self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
@@ -83,7 +80,7 @@ class Constant(IntegerEncoding):
     ) -> Integers:
         """Return the bytes of the value in slot 1."""
         sizes = np.zeros((len(records), 4), np.int64)
-        if kind in _IN_SLOT:
+        if kind in BYTE_KINDS:
             sizes[:, 0] = records["count"]
             # Offsets into what is decoded have 32 bits.
             wrong = np.maximum(lengths, 1) * sizes[:, 0] >= 1 << 31
@@ -116,15 +113,12 @@ class Constant(IntegerEncoding):
         """Repeat the value."""
         return _repeat(page, stop - start)
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
+    def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Write the value to every place."""
-        target = out[at : at + stop - start]
         if page.kind in (ValueKind.DECIMAL, ValueKind.FIXED):
-            target[...] = _repeat(page, 1).data
+            out[...] = _repeat(page, 1).data
         else:
-            self.integers_into(page, start, stop, target)
+            self.integers_into(page, start, stop, out)
 
     def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Write the bits modulo the width of ``out``."""

@@ -19,6 +19,7 @@ from tessel.store.encodings.base import (
     Profile,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.constant import Constant
 from tessel.store.encodings.inner import (
     best_estimate,
     encode_inner,
@@ -34,10 +35,7 @@ class Dictionary(PageEncoding):
 
     code: ClassVar[EncodingCode] = EncodingCode.DICTIONARY
     name: ClassVar[str] = "dictionary"
-    kinds: ClassVar[frozenset[ValueKind]] = frozenset(ValueKind) - {
-        ValueKind.NONE,
-        ValueKind.OFFSETS,
-    }
+    kinds: ClassVar[frozenset[ValueKind]] = Constant.kinds
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -71,18 +69,15 @@ class Dictionary(PageEncoding):
         """Return the values, looked up, with their codes."""
         return _looked_up(page, self.codes(page, start, stop))
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
+    def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Look values up in place."""
         data = _dictionary(page).data
-        target = out[at : at + stop - start]
         codes = self.codes(page, start, stop)
-        if target.flags.c_contiguous:
+        if out.flags.c_contiguous:
             # Codes were checked, so nothing is clipped; the mode spares a copy of the output.
-            np.take(data, codes, axis=0, out=target, mode="clip")
+            np.take(data, codes, axis=0, out=out, mode="clip")
         else:
-            target[...] = data[codes]
+            out[...] = data[codes]
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at ``rows``, with their codes."""

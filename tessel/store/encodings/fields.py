@@ -24,7 +24,7 @@ import pyarrow.types as pat
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import UnsupportedTypeError
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import Role, ValueKind
+from tessel.store.encodings.codes import VARIABLE_KINDS, Role, ValueKind
 from tessel.store.encodings.values import Bytes, Integers, PhysicalValues, bits_of, native_dtype
 
 
@@ -125,7 +125,6 @@ _LEAVES: tuple[Rule, ...] = (
     (pat.is_binary, ValueKind.BINARY),
     (pat.is_fixed_size_binary, ValueKind.FIXED),
 )
-_VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 
 
 @lru_cache(maxsize=256)
@@ -171,7 +170,7 @@ def _shape(
 
 
 def _width(type_: pa.DataType, kind: ValueKind) -> int:
-    if kind in _VARIABLE or kind == ValueKind.NONE:
+    if kind in VARIABLE_KINDS or kind == ValueKind.NONE:
         return 0
     return 1 if kind == ValueKind.BOOLEAN else int(type_.bit_width) // 8
 
@@ -262,7 +261,7 @@ def physical_values(array: pa.Array) -> PhysicalValues:
     """
     _, kind, width, _ = _shape(array.type, "")
     buffers = array.buffers()
-    if kind in _VARIABLE:
+    if kind in VARIABLE_KINDS:
         return _variable(array, kind)
     if kind == ValueKind.BOOLEAN:
         held = _viewed(buffers[1], np.dtype(np.uint8), 0, (array.offset + len(array) + 7) // 8)
@@ -339,7 +338,7 @@ def to_arrow(type_: pa.DataType, part: NodeValues) -> pa.Array:
     validity = _buffer(part.validity)
     if pat.is_dictionary(type_):
         return _dictionary_array(type_, part, values, validity, nulls)
-    if values.kind in _VARIABLE:
+    if values.kind in VARIABLE_KINDS:
         buffers = [validity, _buffer(values.offsets), _buffer(values.data)]
     elif values.kind == ValueKind.BOOLEAN:
         buffers = [validity, _buffer(np.packbits(values.data, bitorder="little"))]

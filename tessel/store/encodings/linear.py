@@ -146,11 +146,7 @@ class Delta(IntegerEncoding):
         base = int(integer_view(integers[:1])[0])
         return EncodedPage(self.code, bit_width=width, base=base, step=least, buffers=buffers)
 
-    def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
-        """Return the bytes of the residuals in slot 1."""
-        sizes = np.zeros((len(records), 2), np.int64)
-        sizes[:, 0] = packed_sizes(lengths, records["bit_width"])
-        return sizes
+    integer_bytes = Linear.integer_bytes
 
     def _check_form(self, page: Page) -> None:
         if page.bit_width and page.length and unpack(_residuals(page), page.bit_width, 0, 1)[0]:
@@ -212,9 +208,7 @@ class RunEnd(IntegerEncoding):
 
     code: ClassVar[EncodingCode] = EncodingCode.RUN_END
     name: ClassVar[str] = "run-end"
-    kinds: ClassVar[frozenset[ValueKind]] = frozenset(
-        {ValueKind.BOOLEAN, ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT}
-    )
+    kinds: ClassVar[frozenset[ValueKind]] = Linear.kinds | {ValueKind.FLOAT}
 
     def integer_estimate(
         self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile

@@ -26,7 +26,13 @@ from tessel.store.encodings.base import EncodedPage, PageEncoding, PageSummary, 
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.inner import encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
-from tessel.store.encodings.values import Integers, Page, PhysicalValues, native_dtype
+from tessel.store.encodings.values import (
+    Integers,
+    Page,
+    PhysicalValues,
+    native_dtype,
+    nearest_before,
+)
 
 POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 """Powers of ten that are doubles, exactly."""
@@ -81,7 +87,9 @@ class Scaled(PageEncoding):
         exceptions = np.flatnonzero(~scaling.exact)
         if len(exceptions) == len(data):
             return None
-        integers = _bridged(scaling) if len(exceptions) else scaling.integers
+        integers = scaling.integers
+        if len(exceptions):  # in the place of each stands the integer before it
+            integers = integers[nearest_before(scaling.exact)]
         held = encode_inner(integers, profile)
         position_width = held.inner_width
         buffers = list(held.buffers)
@@ -130,19 +138,16 @@ class Scaled(PageEncoding):
         ):
             raise page.damaged("the places of its exceptions do not ascend inside it")
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
+    def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Divide in place, then put the exceptions in."""
-        target = out[at : at + stop - start]
         power = POWERS[page.exponent]
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             integers, offset = self._integers(page, first, last)
-            _divide(_signed(page, integers), offset, power, target[first - start : last - start])
+            _divide(_signed(page, integers), offset, power, out[first - start : last - start])
         places, values = _exceptions(page, start, stop)
         if len(places):
-            unsigned_view(target)[places] = values
+            unsigned_view(out)[places] = values
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at ``rows``; exceptions are found by bisection."""
@@ -282,11 +287,3 @@ def _scale(data: npt.NDArray[Any], exponent: int) -> _Scaling:
         back = (integers / power).astype(data.dtype, copy=False)
     exact = unsigned_view(back) == unsigned_view(data)
     return _Scaling(integers, exact)
-
-
-def _bridged(scaling: _Scaling) -> npt.NDArray[np.int64]:
-    """Return the integers with those of exceptions replaced by the one before them."""
-    source = np.where(scaling.exact, np.arange(len(scaling.exact)), 0)
-    np.maximum.accumulate(source, out=source)
-    source[: int(np.argmax(scaling.exact))] = int(np.argmax(scaling.exact))
-    return scaling.integers[source]

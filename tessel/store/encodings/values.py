@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
+from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, PageFlag, ValueKind
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -158,6 +158,13 @@ class Page:
         return damaged_page(what, self.place)
 
 
+_NUMBERS: Final = (
+    *("encoding", "inner", "bit_width", "base", "step", "inner_width", "count"),
+    *("exceptions", "exponent", "flags", "null_count"),
+)
+"""Fields of a record that a page has as they are."""
+
+
 def damaged_page(what: str, place: Mapping[str, Any]) -> CorruptSegmentError:
     """Return the error that says what is wrong with a page at a place."""
     where = ", ".join(f"{name} {value}" for name, value in place.items())
@@ -186,28 +193,19 @@ def page_from_record(
     payload
         Uncompressed bytes of the page.
     """
-    rows = int(record["row_count"])
-    held, held_width = stored_kind(kind, width, int(record["encoding"]))
+    stored = dict(zip(PAGE_RECORD.names or (), record.item(), strict=True))
+    rows = stored["row_count"]
+    held, held_width = stored_kind(kind, width, stored["encoding"])
     return Page(
         kind=held,
         width=held_width,
         length=rows + (kind == ValueKind.OFFSETS and rows > 0),
         rows=rows,
-        encoding=int(record["encoding"]),
-        inner=int(record["inner"]),
-        bit_width=int(record["bit_width"]),
-        base=int(record["base"]),
-        step=int(record["step"]),
-        inner_width=int(record["inner_width"]),
-        count=int(record["count"]),
-        exceptions=int(record["exceptions"]),
-        exponent=int(record["exponent"]),
-        flags=int(record["flags"]),
-        null_count=int(record["null_count"]),
         payload=payload,
-        starts=tuple(record["starts"].tolist()),
+        starts=tuple(stored["starts"].tolist()),
         dictionary=dictionary,
         place={} if place is None else place,
+        **{name: stored[name] for name in _NUMBERS},
     )
 
 
@@ -270,6 +268,12 @@ def bits_at(bitmap: Bytes, rows: Integers) -> npt.NDArray[np.bool_]:
     """Return the bits of ``rows`` as one bool each."""
     found: npt.NDArray[Any] = bitmap[rows >> 3]
     return ((found >> (rows & 7).astype(np.uint8)) & np.uint8(1)).view(np.bool_)
+
+
+def nearest_before(kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return for each place the last one before it, or itself, that is kept; else the first."""
+    source = np.where(kept, np.arange(len(kept)), int(np.argmax(kept)))
+    return np.maximum.accumulate(source, out=source)
 
 
 def count_ones(bitmap: Bytes, length: int) -> int:

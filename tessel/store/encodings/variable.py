@@ -30,7 +30,7 @@ from tessel.store.encodings.base import (
     PageSummary,
     Profile,
 )
-from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.codes import VARIABLE_KINDS, EncodingCode, ValueKind
 from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,
@@ -137,7 +137,7 @@ class Variable(PageEncoding):
 
     code: ClassVar[EncodingCode] = EncodingCode.VARIABLE
     name: ClassVar[str] = "variable"
-    kinds: ClassVar[frozenset[ValueKind]] = frozenset({ValueKind.TEXT, ValueKind.BINARY})
+    kinds: ClassVar[frozenset[ValueKind]] = VARIABLE_KINDS
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -183,7 +183,7 @@ class Variable(PageEncoding):
         _offsets_into(page, 0, page.length + 1, found)
         if found[0] != 0 or bool((found[1:] < found[:-1]).any()):
             raise page.damaged("its offsets do not ascend from 0")
-        if found[-1] > min(_bytes_held(page), (1 << 31) - 1):
+        if found[-1] > min(page.slot_end(2) - page.starts[1], (1 << 31) - 1):
             raise page.damaged(f"its offsets reach {found[-1]}, past its bytes")
         if page.kind == ValueKind.TEXT:
             check_text(page, found.astype(np.int32), _data(page))
@@ -193,9 +193,7 @@ class Variable(PageEncoding):
         offsets = _offsets(page, start, stop)
         return PhysicalValues(page.kind, page.width, stop - start, _data(page), offsets)
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
+    def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Refuse: values have no fixed width.
 
         Raises TypeError always: readers ask only for kinds of fixed width.
@@ -219,10 +217,6 @@ def _offset_width(count: int, fit: LinearFit, profile: Profile) -> int:
     """Return 0, the packed width, or 32 where whole offsets are wanted: these need no decoding."""
     width = stored_width(count, fit.bits, profile)
     return 32 if width and profile.packing is not Packing.BITS else width
-
-
-def _bytes_held(page: Page) -> int:
-    return page.slot_end(2) - page.starts[1]
 
 
 def _data(page: Page) -> Bytes:

@@ -17,18 +17,15 @@ from tessel.errors import (
     NotFoundError,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.converters import Conversion, Wanted, conversions
+from tessel.store.events.converters import Wanted, conversions
 from tessel.store.events.extension_types import ComponentNameType, EntityPathType
 from tessel.store.events.index import NOTHING, View
 from tessel.store.events.queries import State, found_at, kind_of, latest_at
 from tessel.store.events.row import MARKS
 from tessel.store.events.stored_cells import CellCache
-from tessel.store.events.tables import range_of, state_rows, states_of, view_of
+from tessel.store.events.tables import Question, state_rows
 from tessel.store.events.timeline import Timeline, TimelineKind, time_of, time_point_of
-
-_UNKNOWN = b"tessel.unknown"
 
 
 @checks_arguments
@@ -122,11 +119,7 @@ class EventAnswers:
             cleared since.
         """
         asked = self._ask(timeline, times, entity, [component], convert, strict=strict)
-        return asked.answer(
-            states_of(
-                asked.view, asked.axis, asked.times, entity, component, event_times=event_times
-            )
-        )
+        return asked.answer(asked.states(event_times=event_times))
 
     def range(
         self,
@@ -170,9 +163,7 @@ class EventAnswers:
         start, stop = asked.times.tolist()
         if start > stop:
             raise InvalidInputError.exchanged(f"the range of {timeline!r}", first, last)
-        found = range_of(
-            asked.view, asked.axis, start, stop, entity, asked.names, event_times=event_times
-        )
+        found = asked.between(start, stop, event_times=event_times)
         if include_latest_at_start or include_timeless:
             state = latest_at(asked.view, timeline, start - 1, entity, asked.names)
             chosen = {
@@ -217,12 +208,8 @@ class EventAnswers:
             raise InvalidInputError(f"fill is {fill!r}", hint='it is "latest_at", or None')
         asked = self._ask(timeline, at, entity, components, convert, strict=strict)
         return asked.answer(
-            view_of(
-                asked.view,
-                asked.axis,
-                entity,
-                asked.names,
-                None if at is None else asked.times,
+            asked.rows_at(
+                asked.distinct_times() if at is None else asked.times,
                 fill=fill is not None,
                 origins=origins,
                 event_times=event_times,
@@ -302,7 +289,7 @@ class EventAnswers:
         convert: Wanted | None,
         *,
         strict: bool,
-    ) -> _Question:
+    ) -> Question:
         """Take the view, and find out what is meant."""
         view = self._view
         unknown: list[NotFoundError] = []
@@ -325,27 +312,7 @@ class EventAnswers:
             convert = {name: how for name, how in convert.items() if name in {*known} - {*names}}
         made = conversions(convert, names, lambda name: kind_of(view, entity, name))
         numbers = _numbers(axis, () if times is None else times)
-        return _Question(view, axis, numbers, names, made, tuple(map(_near, unknown)))
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What is asked of one view; ``unknown`` says which names are not known."""
-
-    view: View
-    axis: Timeline
-    times: np.ndarray
-    names: tuple[str, ...]
-    made: Sequence[Conversion]
-    unknown: tuple[str, ...]
-
-    def answer(self, table: pa.Table) -> pa.Table:
-        """Convert the columns that were asked for; the schema's metadata list unknown names."""
-        for each in self.made:
-            table = each.column(table)
-        if not self.unknown:
-            return table
-        return table.replace_schema_metadata({_UNKNOWN: "; ".join(self.unknown).encode()})
+        return Question(view, axis, numbers, entity, names, made, tuple(map(_near, unknown)))
 
 
 def _near(error: NotFoundError) -> str:

@@ -28,7 +28,6 @@ from tessel.store.events.index import Draft, Place, ShapeLog, View
 from tessel.store.events.queries import cleared_timeless
 from tessel.store.events.row import MARKS, Row
 from tessel.store.events.table import Table
-from tessel.store.events.timeline import Ids
 
 
 @dataclass(frozen=True)
@@ -237,10 +236,24 @@ def new_batches(view: View, draft: Draft, batches: Sequence[EventBatch]) -> list
     if not len(twins) and not len(known):
         return held
     ids = np.concatenate([batch.chunk.ids(np.arange(len(batch))) for batch in held])
+    _, place, counts = np.unique(ids[twins], axis=0, return_inverse=True, return_counts=True)
+    twins = twins[counts[place.reshape(-1)] > 1]
     wanted = np.ones(len(ids), np.bool_)
     starts = np.cumsum([0, *map(len, held)])
-    _refuse_other_twins(held, starts, ids, twins, wanted)
-    _refuse_others(view, held, starts, ids, known, wanted)
+    first: dict[tuple[int, ...], tuple[Shape, Chunk, int]] = {}
+    for row in twins.tolist():
+        own = _place(held, starts, row)
+        other = first.setdefault(tuple(ids[row].tolist()), own)
+        if other is not own:
+            _require_same(own, other, ids[row], "two events that arrive have")
+            wanted[row] = False
+    for row in known.tolist():
+        own = _place(held, starts, row)
+        here = view.find((int(ids[row, 0]), int(ids[row, 1])), own[0].entity)
+        if here is not None:
+            other = here.log.shape, here.chunk, here.row
+            _require_same(own, other, ids[row], "another event has")
+            wanted[row] = False
     new = []
     for batch, start, stop in zip(held, starts[:-1], starts[1:], strict=True):
         rows = np.flatnonzero(wanted[start:stop])
@@ -260,48 +273,15 @@ def _repeated(times: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.isin(times, again)) if len(again) else np.zeros(0, np.int64)
 
 
-def _refuse_other_twins(
-    batches: Sequence[EventBatch],
-    starts: np.ndarray,
-    ids: Ids,
-    rows: np.ndarray,
-    wanted: np.ndarray,
+def _require_same(
+    own: tuple[Shape, Chunk, int], other: tuple[Shape, Chunk, int], event_id: np.ndarray, what: str
 ) -> None:
-    """Want only the first of the events of one id, which must be the same."""
-    order = rows[np.lexsort((ids[rows, 1], ids[rows, 0]))]  # stable: the first one comes first
-    again = np.flatnonzero((ids[order][1:] == ids[order][:-1]).all(axis=1))
-    for at in again.tolist():
-        first, other = (_place(batches, starts, int(order[n])) for n in (at, at + 1))
-        if _event(*first) != _event(*other):
-            raise InvalidInputError(
-                f"two events that arrive have the id {ids[order[at]].tolist()}",
-                hint="make ids with EventIds, one for each process",
-                entity=first[0].entity,
-            )
-        wanted[order[at + 1]] = False
-
-
-def _refuse_others(
-    view: View,
-    batches: Sequence[EventBatch],
-    starts: np.ndarray,
-    ids: Ids,
-    known: np.ndarray,
-    wanted: np.ndarray,
-) -> None:
-    """Want no event that is here, which must be the same."""
-    for row in known.tolist():
-        shape, chunk, at = _place(batches, starts, row)
-        here = view.find((int(ids[row, 0]), int(ids[row, 1])), shape.entity)
-        if here is None:
-            continue
-        if _event(shape, chunk, at) != _event(here.log.shape, here.chunk, here.row):
-            raise InvalidInputError(
-                f"another event has the id {ids[row].tolist()}",
-                hint="make ids with EventIds, one for each process",
-                entity=shape.entity,
-            )
-        wanted[row] = False
+    if _event(*own) != _event(*other):
+        raise InvalidInputError(
+            f"{what} the id {event_id.tolist()}",
+            hint="make ids with EventIds, one for each process",
+            entity=own[0].entity,
+        )
 
 
 def _place(batches: Sequence[EventBatch], starts: np.ndarray, row: int) -> tuple[Shape, Chunk, int]:

@@ -28,9 +28,9 @@ from tessel.store.objects.mapped import open_regular, sync_directory, write_all
 _BLOCK_BYTES: Final = 1 << 20
 
 
-def write_events(path: str | Path, batches: Iterable[EventBatch], *, sync: bool = True) -> None:
+def write_events(path: str | Path, batches: Iterable[EventBatch]) -> None:
     """Write a dump, which takes the place of what was there, whole or not at all."""
-    os.close(_written(Path(path), batches, FileKind.DUMP, sync=sync))
+    os.close(_written(Path(path), batches, FileKind.DUMP, sync=True))
 
 
 @contextlib.contextmanager

@@ -44,19 +44,12 @@ def merge_same_time(batches: Sequence[EventBatch]) -> list[EventBatch]:
     by_entity: dict[str, list[EventBatch]] = {}
     for batch in batches:
         by_entity.setdefault(batch.shape.entity, []).append(batch)
+    clearing = [each for each in batches if CLEAR_RECURSIVE in each.shape.names]
     merged: list[EventBatch] = []
     for entity, own in by_entity.items():
-        clears = [each for above, each in _recursive_clears(batches) if _is_below(entity, above)]
-        merged += _merge_entity(own, clears)
+        above = (each for each in clearing if entity.startswith(f"{each.shape.entity}/"))
+        merged += _merge_entity(own, list(above))
     return merged
-
-
-def _recursive_clears(batches: Iterable[EventBatch]) -> list[tuple[str, EventBatch]]:
-    return [(b.shape.entity, b) for b in batches if CLEAR_RECURSIVE in b.shape.names]
-
-
-def _is_below(entity: str, above: str) -> bool:
-    return entity.startswith(f"{above}/")
 
 
 def _merge_entity(own: list[EventBatch], clears: list[EventBatch]) -> list[EventBatch]:

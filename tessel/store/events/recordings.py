@@ -105,7 +105,11 @@ class _Saved:
 
     def description(self) -> dict[str, Any]:
         """Return what the metadata of the symbol say."""
-        changed = [pa.field(n, kind) for n, kind in self._kinds.items() if not _is_stored(kind)]
+        changed = [
+            pa.field(name, kind)
+            for name, kind in self._kinds.items()
+            if not any(comes_back(kind) for comes_back in _STORED)
+        ]
         types = base64.b64encode(pa.schema(changed).serialize().to_pybytes()).decode()
         return {
             "entity": self._entity,
@@ -205,11 +209,6 @@ class _Saved:
 
 def _names(batch: EventBatch) -> frozenset[str]:
     return batch.shape.names | {timeline.name for timeline in batch.shape.timelines}
-
-
-def _is_stored(kind: pa.DataType) -> bool:
-    """Whether a type comes back as it is, for all that is known without looking."""
-    return any(is_one(kind) for is_one in _STORED)
 
 
 _STORED = (

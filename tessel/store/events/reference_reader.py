@@ -25,7 +25,8 @@ from tessel.store.events.extension_types import Reference, ReferenceType
 from tessel.store.events.queries import Found
 from tessel.store.events.row import Cell
 from tessel.store.lru_cache import ByteLruCache
-from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
+from tessel.store.objects.base import ForeignObjects
+from tessel.store.objects.foreign import foreign_name, open_foreign
 
 References: TypeAlias = Found | Cell | pa.Array | pa.ChunkedArray | Iterable[Reference | None]
 """What holds references: an answer, a cell, a column of a query's result, or a list."""

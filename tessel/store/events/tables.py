@@ -1,4 +1,4 @@
-"""Tables of what a live store holds: states at many times, a row a time, what happened between."""
+"""Questions of one view, and tables of what it holds: states at many times, or what happened."""
 
 from __future__ import annotations
 
@@ -10,72 +10,15 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables
 from tessel.errors import InvalidInputError, repeated
+from tessel.lazy import dataclass
 from tessel.store.events.chunk import Chunk, cast_lists
+from tessel.store.events.converters import Conversion
 from tessel.store.events.index import Key, Place, ShapeLog, View
-from tessel.store.events.queries import kind_of, states_many
+from tessel.store.events.queries import States, kind_of, states_many
 from tessel.store.events.timeline import STAMP, Timeline, ids_as_arrow
 
 EVENT_ID, INSTANCES, CLEARED = "event_id", "num_instances", "cleared"
 EVENT_TIMES = ("log_time", "ingestion_time")
-
-
-def view_of(
-    view: View,
-    axis: Timeline,
-    entity: str,
-    components: Sequence[str],
-    times: npt.NDArray[np.int64] | None,
-    *,
-    fill: bool,
-    origins: bool,
-    event_times: bool,
-) -> pa.Table:
-    """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
-    if times is None:
-        times = _distinct_times(view, axis.name, entity, components)
-    timeline = axis.name
-    beside = [timeline] * origins + list(EVENT_TIMES) * event_times
-    own = (timeline, *(f"{component}.{name}" for component in components for name in beside))
-    _check_names(components, own)
-    columns: dict[str, pa.Array] = {timeline: arrow_array(times).view(axis.type)}
-    for component in components:
-        states = states_many(view, timeline, times, entity, component, timeless=fill)
-        if not fill:
-            states.there &= states.found.times == times
-        columns[component] = states.cells(component, kind_of(view, entity, component))
-        if origins:
-            columns[f"{component}.{timeline}"] = states.origins(axis)
-        if event_times:
-            names = (f"{component}.{name}" for name in EVENT_TIMES)
-            columns.update(zip(names, states.event_times(), strict=True))
-    return pa.table(columns)
-
-
-def states_of(
-    view: View,
-    axis: Timeline,
-    times: npt.NDArray[np.int64],
-    entity: str,
-    component: str,
-    *,
-    event_times: bool,
-) -> pa.Table:
-    """Return the state of a component at many times, a row each."""
-    timeline = axis.name
-    _check_names([component], (timeline, EVENT_ID, INSTANCES, *EVENT_TIMES * event_times))
-    states = states_many(view, timeline, times, entity, component)
-    names = [timeline, component, f"{component}.{timeline}", EVENT_ID, INSTANCES]
-    columns = [
-        arrow_array(times).view(axis.type),
-        states.cells(component, kind_of(view, entity, component)),
-        states.origins(axis),
-        states.event_ids(),
-        states.instances(),
-    ]
-    if event_times:
-        names += EVENT_TIMES
-        columns += states.event_times()
-    return pa.Table.from_arrays(columns, names=names)
 
 
 def _check_names(components: Sequence[str], columns: Sequence[str]) -> None:
@@ -96,57 +39,104 @@ def _check_names(components: Sequence[str], columns: Sequence[str]) -> None:
             )
 
 
-def _distinct_times(
-    view: View, timeline: str, entity: str, components: Sequence[str]
-) -> npt.NDArray[np.int64]:
-    found = [np.zeros(0, np.int64)]
-    for log in view.entities.of(entity).logs.values():
-        at = log.shape.timeline_places.get(timeline)
-        if at is not None and not log.shape.names.isdisjoint(components):
-            found += [chunk.times[at] for chunk in log.chunks]
-    return np.unique(np.concatenate(found))
+_UNKNOWN = b"tessel.unknown"
 
 
-def range_of(
-    view: View,
-    axis: Timeline,
-    first: int,
-    last: int,
-    entity: str,
-    components: Sequence[str],
-    *,
-    event_times: bool,
-) -> pa.Table:
-    """Return every event with one of the components, and every clear, by (time, id)."""
-    schema, timeline = _range_schema(view, axis, entity, components, event_times), axis.name
-    nothing = [pa.nulls(0, field.type) for field in schema]  # empty_table cannot: lists of ours
-    parts = [pa.Table.from_arrays(nothing, schema=schema)]
-    for log in view.entities.of(entity).logs.values():
-        if not log.shape.names.isdisjoint(components):
-            parts += _in_range(log, timeline, first, last, schema)
-    for above, mark in view.marks(entity):
-        for log in above.by_component[mark]:
-            parts += _in_range(log, timeline, first, last, schema, clear=True)
-    order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
-    return concat_tables(parts).sort_by(order).combine_chunks()
+@dataclass(frozen=True)
+class Question:
+    """What is asked of components of one entity in one view.
 
+    Attributes
+    ----------
+    made
+        What becomes of values before they are returned.
+    unknown
+        What is said of the names that are not known.
+    """
 
-def _range_schema(
-    view: View, axis: Timeline, entity: str, components: Sequence[str], event_times: bool
-) -> pa.Schema:
-    stamps = EVENT_TIMES * event_times
-    _check_names(components, (axis.name, EVENT_ID, INSTANCES, CLEARED, *stamps))
-    kinds = [(name, pa.large_list(kind_of(view, entity, name))) for name in components]
-    return pa.schema(
-        [
-            (axis.name, axis.type),
-            (EVENT_ID, pa.binary(16)),
-            (INSTANCES, pa.uint32()),
-            (CLEARED, pa.bool_()),
-            *((name, STAMP) for name in stamps),
-            *kinds,
-        ]
-    )
+    view: View
+    axis: Timeline
+    times: npt.NDArray[np.int64]
+    entity: str
+    names: tuple[str, ...]
+    made: Sequence[Conversion]
+    unknown: tuple[str, ...]
+
+    def answer(self, table: pa.Table) -> pa.Table:
+        """Convert the columns that were asked for; the schema's metadata list unknown names."""
+        for each in self.made:
+            table = each.column(table)
+        if not self.unknown:
+            return table
+        return table.replace_schema_metadata({_UNKNOWN: "; ".join(self.unknown).encode()})
+
+    def rows_at(
+        self, times: npt.NDArray[np.int64], *, fill: bool, origins: bool, event_times: bool
+    ) -> pa.Table:
+        """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
+        timeline = self.axis.name
+        beside = [timeline] * origins + list(EVENT_TIMES) * event_times
+        own = (timeline, *(f"{component}.{name}" for component in self.names for name in beside))
+        _check_names(self.names, own)
+        columns: dict[str, pa.Array] = {timeline: arrow_array(times).view(self.axis.type)}
+        for component in self.names:
+            states = states_many(self.view, timeline, times, self.entity, component, timeless=fill)
+            if not fill:
+                states.there &= states.found.times == times
+            columns[component] = self._cells(states, component)
+            if origins:
+                columns[f"{component}.{timeline}"] = states.origins(self.axis)
+            if event_times:
+                names = (f"{component}.{name}" for name in EVENT_TIMES)
+                columns.update(zip(names, states.event_times(), strict=True))
+        return pa.table(columns)
+
+    def states(self, *, event_times: bool) -> pa.Table:
+        """Return the state of the one component at the times, a row each."""
+        (component,), timeline = self.names, self.axis.name
+        _check_names(self.names, (timeline, EVENT_ID, INSTANCES, *EVENT_TIMES * event_times))
+        states = states_many(self.view, timeline, self.times, self.entity, component)
+        columns = {
+            timeline: arrow_array(self.times).view(self.axis.type),
+            component: self._cells(states, component),
+            f"{component}.{timeline}": states.origins(self.axis),
+            EVENT_ID: states.event_ids(),
+            INSTANCES: states.instances(),
+        }
+        if event_times:
+            columns.update(zip(EVENT_TIMES, states.event_times(), strict=True))
+        return pa.Table.from_arrays([*columns.values()], names=[*columns])
+
+    def _cells(self, states: States, component: str) -> pa.Array:
+        return states.cells(component, kind_of(self.view, self.entity, component))
+
+    def distinct_times(self) -> npt.NDArray[np.int64]:
+        """Return the times at which one of the components was logged, each once, ascending."""
+        found = [np.zeros(0, np.int64)]
+        for log in self.view.entities.of(self.entity).logs.values():
+            at = log.shape.timeline_places.get(self.axis.name)
+            if at is not None and not log.shape.names.isdisjoint(self.names):
+                found += [chunk.times[at] for chunk in log.chunks]
+        return np.unique(np.concatenate(found))
+
+    def between(self, first: int, last: int, *, event_times: bool) -> pa.Table:
+        """Return every event with one of the components, and every clear, by (time, id)."""
+        timeline, stamps = self.axis.name, EVENT_TIMES * event_times
+        _check_names(self.names, (timeline, EVENT_ID, INSTANCES, CLEARED, *stamps))
+        kinds = [(n, pa.large_list(kind_of(self.view, self.entity, n))) for n in self.names]
+        own = (self.axis.type, pa.binary(16), pa.uint32(), pa.bool_(), *[STAMP] * len(stamps))
+        names = (timeline, EVENT_ID, INSTANCES, CLEARED, *stamps)
+        schema = pa.schema([*zip(names, own, strict=True), *kinds])
+        nothing = [pa.nulls(0, field.type) for field in schema]  # empty_table cannot: lists of ours
+        parts = [pa.Table.from_arrays(nothing, schema=schema)]
+        for log in self.view.entities.of(self.entity).logs.values():
+            if not log.shape.names.isdisjoint(self.names):
+                parts += _in_range(log, timeline, first, last, schema)
+        for above, mark in self.view.marks(self.entity):
+            for log in above.by_component[mark]:
+                parts += _in_range(log, timeline, first, last, schema, clear=True)
+        order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
+        return concat_tables(parts).sort_by(order).combine_chunks()
 
 
 def _in_range(

@@ -183,6 +183,10 @@ class CommittedChanges:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def to_json(self) -> list[CommittedChange]:
+        """Return the changes as a list."""
+        return list(self)
+
     @cached
     def _decoded(self) -> tuple[CommittedChange, ...]:
         return tuple(CommittedChange.read(Fields(each, self._name)) for each in self._documents)

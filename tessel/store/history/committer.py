@@ -32,7 +32,7 @@ from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.log import LogEntry
 from tessel.store.history.tree import NodeWriter
 from tessel.store.history.versions import Versions, jump_from, seconds
-from tessel.store.names import new_id, refs_name
+from tessel.store.names import new_id, new_name
 from tessel.store.objects.base import ObjectStore, checksum, put_all
 from tessel.store.objects.local import TEMPORARY, LocalObjects
 
@@ -214,7 +214,7 @@ class Committer(Versions):
                 return None if head is None else head.refs, moved, []
             refs = self.refs_at(head)
         refs = refs.moved({draft.branch: number})
-        name, data = refs_name(new_id()), seal(refs.to_json())
+        name, data = new_name("refs"), seal(refs.to_json())
         return Reference(name, len(data), checksum(data)), {}, [(name, data)]
 
 

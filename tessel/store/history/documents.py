@@ -8,6 +8,7 @@ The first one is ``store.json``, which is only ever created: it makes a place a 
 from __future__ import annotations
 
 import json
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -56,9 +57,14 @@ class Reference:
         return cls(fields.text("object"), fields.integer("length"), fields.integer("checksum"))
 
 
+_plain = operator.methodcaller("to_json")
+
+
 def seal(document: Mapping[str, Any]) -> bytes:
-    """Return a document as the bytes that are stored."""
-    line = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    """Return a document as the bytes that are stored; it may hold what has ``to_json``."""
+    line = json.dumps(
+        document, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+    ).encode()
     return line + b"\n%08x" % checksum(line)
 
 

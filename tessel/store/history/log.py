@@ -7,9 +7,9 @@ try again, and what cannot be read means that nobody knows: then nothing is touc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Final
 
 from tessel.errors import (
     CommitUnknownError,
@@ -122,28 +122,8 @@ class LogEntry:
 
     def to_bytes(self) -> bytes:
         """Return the entry as it is stored."""
-        document: Mapping[str, Any] = {
-            "format": FORMAT,
-            "version": list(FORMAT_VERSION),
-            "number": self.number,
-            "commit": self.commit,
-            "previous": self.previous,
-            "branch": self.branch,
-            "parent": self.parent,
-            "depth": self.depth,
-            "jump": self.jump,
-            "timestamp_us": self.timestamp_us,
-            "message": self.message,
-            "metadata": dict(self.metadata),
-            "act": self.act,
-            "subject": self.subject,
-            "refs": None if self.refs is None else self.refs.to_json(),
-            "moved": dict(self.moved),
-            "root": self.root.to_json(),
-            "lookup": self.lookup.to_json(),
-            "changes": [change.to_json() for change in self.changes],
-        }
-        return seal(document)
+        held = {name: getattr(self, name) for name in _FIELDS}
+        return seal({"format": FORMAT, "version": list(FORMAT_VERSION), **held})
 
     @classmethod
     def read(cls, fields: Fields, number: int) -> LogEntry:
@@ -152,30 +132,26 @@ class LogEntry:
         name = fields.name
         if fields.integer("number") != number:
             damaged(name, f"it is the entry of version {fields.integer('number')}")
-        entry = cls(
-            number,
-            fields.text("commit"),
-            fields.text("previous"),
-            fields.text("branch"),
-            fields.integer("parent"),
-            fields.integer("depth"),
-            fields.integer("jump"),
-            fields.integer("timestamp_us"),
-            fields.text("message"),
-            read_node(fields.fields("root")),
-            CommittedChanges(fields.sequence("changes"), name),
-            fields.text("act"),
-            fields.text("subject"),
-            None if fields.value("refs") is None else Reference.read(fields.fields("refs")),
-            read_numbers(fields, "moved"),
-            fields.mapping("metadata"),
-            read_node(fields.fields("lookup")),
-        )
+        entry = cls(**{name: read(fields, name) for name, read in _FIELDS.items()})
         if not entry.jump <= entry.parent < number or entry.timestamp_us > _LAST_TIMESTAMP_US:
             damaged(name, "its place in the history is impossible")
         if entry.act not in ACTS or any(at >= number for at in entry.moved.values()):
             damaged(name, "what it says of branches is impossible")
         return entry
+
+
+_FIELDS: Final[Mapping[str, Callable[[Fields, str], Any]]] = {
+    **dict.fromkeys(("number", "parent", "depth", "jump", "timestamp_us"), Fields.integer),
+    **dict.fromkeys(("commit", "previous", "branch", "message", "act", "subject"), Fields.text),
+    **dict.fromkeys(("root", "lookup"), lambda fields, key: read_node(fields.fields(key))),
+    "refs": lambda fields, key: (
+        None if fields.value(key) is None else Reference.read(fields.fields(key))
+    ),
+    "moved": read_numbers,
+    "metadata": Fields.mapping,
+    "changes": lambda fields, key: CommittedChanges(fields.sequence(key), fields.name),
+}
+"""How each field of an entry is read from its document."""
 
 
 class CommitLog:

@@ -26,7 +26,7 @@ from tessel.store.history.leaves import (
     read_node,
 )
 from tessel.store.lru_cache import LruCache
-from tessel.store.names import leaf_name, new_id
+from tessel.store.names import new_name
 from tessel.store.objects.base import ObjectStore, checksum
 
 ROOT_BYTES = 8 * 1024
@@ -98,7 +98,7 @@ class NodeWriter:
         node = self.root(node)
         data = seal(node.to_json())
         if not self._buffers or len(self._buffers[-1][1]) >= _OBJECT_BYTES:
-            self._buffers.append((leaf_name(new_id()), bytearray()))
+            self._buffers.append((new_name("leaf"), bytearray()))
         name, buffer = self._buffers[-1]
         reference = Reference(name, len(data), checksum(data))
         child = Child(node.first, node.symbols, reference, len(buffer))

@@ -18,7 +18,7 @@ The repository enters here.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field
 from datetime import timedelta
@@ -276,42 +276,35 @@ class _Collection:
         ages = _Ages.of(self._ages.now_us, self._minimum_us, leases)
         self._ages = _Ages(ages.now_us, min(condemned_us, ages.condemned_us), ages.minimum_us)
         self._mark(leases)
-        self.dead = [facts for facts in self.dead if not self._needed(facts)]
-
-    def _needed(self, facts: ObjectFacts) -> bool:
-        return (
-            self._retained.holds(facts.name)
-            or self._leased.holds(facts.name)
-            or self._ages.leased(facts.modified_us)
-        )
+        self.dead = [
+            facts
+            for facts in self.dead
+            if not self._retained.holds(facts.name)
+            and not self._leased.holds(facts.name)
+            and not self._ages.leased(facts.modified_us)
+        ]
 
     def delete(self) -> None:
         """Delete what is dead."""
         entries = [facts for facts in self.dead if object_kind(facts.name) == "log"]
         others = [facts for facts in self.dead if object_kind(facts.name) != "log"]
-        self._delete_all(others)
-        # Names count down, so that the oldest entry is the last by name.
-        for facts in sorted(entries, key=lambda facts: facts.name, reverse=True):
-            self._delete(facts)
-        if isinstance(self._objects, SupportsLeftovers):
-            for facts in self.leftovers:
-                self._objects.remove_leftover(facts.name)
-                self.report.deleted.add(facts.size)
-
-    def _delete_all(self, dead: Sequence[ObjectFacts]) -> None:
         objects = self._objects
         most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _DELETES_IN_FLIGHT
         with thread_pool(most, "tessel-gc") as pool:
-            for facts in pool.map(self._deleted, dead):
+            for facts in pool.map(self._deleted, others):
+                self.report.deleted.add(facts.size)
+        # Names count down, so that the oldest entry is the last by name.
+        for facts in sorted(entries, key=lambda facts: facts.name, reverse=True):
+            self.report.deleted.add(self._deleted(facts).size)
+        if isinstance(objects, SupportsLeftovers):
+            for facts in self.leftovers:
+                objects.remove_leftover(facts.name)
                 self.report.deleted.add(facts.size)
 
     def _deleted(self, facts: ObjectFacts) -> ObjectFacts:
         self._objects.delete(facts.name)
         emit("gc.delete", object=facts.name, bytes=facts.size, total=len(self.dead))
         return facts
-
-    def _delete(self, facts: ObjectFacts) -> None:
-        self.report.deleted.add(self._deleted(facts).size)
 
 
 def _count(tallies: dict[str, Tally], kind: str, facts: ObjectFacts) -> None:

@@ -44,7 +44,7 @@ from tessel.store.history.documents import (
 from tessel.store.history.refs import Refs
 from tessel.store.history.versions import Versions, seconds
 from tessel.store.maintenance import LEASE_SECONDS
-from tessel.store.names import LEASES, STORE, lease_name, new_id
+from tessel.store.names import LEASES, STORE, new_name
 from tessel.store.objects.base import ObjectStore, ParallelPuts, SupportsInventory
 
 _LEASED_AFTER_SECONDS: Final = 1800.0
@@ -98,7 +98,7 @@ def put_lease(
     versions: tuple[int, ...] = (),
 ) -> str:
     """Write a lease and return its name."""
-    name = lease_name(new_id())
+    name = new_name("lease")
     document = {
         "format": FORMAT,
         "version": list(FORMAT_VERSION),

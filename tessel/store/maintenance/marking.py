@@ -125,7 +125,9 @@ class Marker:
     def mark(self, numbers: Iterable[int]) -> None:
         """Mark versions by number."""
         for number in numbers:
-            if number not in self._numbers and not self._known_beyond(number):
+            if number not in self._numbers and (
+                self._beyond is None or number not in self._beyond._numbers
+            ):
                 self._entry(self._versions.entry(number))
                 self._numbers.add(number)
 
@@ -149,9 +151,6 @@ class Marker:
         if identifier is not None:
             return identifier in self._segments
         return name in self._names or (name == STORE and self._beyond is None)
-
-    def _known_beyond(self, number: int) -> bool:
-        return self._beyond is not None and number in self._beyond._numbers
 
     def _entry(self, entry: LogEntry) -> None:
         emit("maintenance.mark", version=entry.number)

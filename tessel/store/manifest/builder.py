@@ -25,7 +25,7 @@ from tessel.store.manifest.format import (
 )
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.table import Integers, SegmentTable
-from tessel.store.names import manifest_name, new_id, segment_id
+from tessel.store.names import new_name, segment_id
 from tessel.store.segment.statistics import ColumnStatistics, bounds_type
 from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 
@@ -75,7 +75,7 @@ class ManifestBuilder:
     """Gathers segments of symbols; used by one thread at a time."""
 
     def __init__(self) -> None:
-        self.name = manifest_name(new_id())
+        self.name = new_name("man")
         self._symbols: dict[int, _Gathered] = {}
         self._moved: list[tuple[pa.Table, Integers]] = []
         self._moved_statistics: dict[pa.DataType, list[pa.Table]] = {}

@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import field
 
 import numpy as np
 
 from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.table import Flags, Integers, SegmentTable
 from tessel.store.segment.statistics import SliceFacts, bounds_type
 
 
+@dataclass(frozen=True, eq=False)
 class SliceStatistics:
     """Statistics of the row slices of a segment index.
 
     Bounds stay sound when a row slice is cut, but are no longer exact.
     """
 
-    def __init__(
-        self,
-        table: SegmentTable,
-        schema: TableSchema,
-        column_ids: Mapping[str, int],
-        slices: Integers | slice,
-        rows: Integers,
-        whole: Flags,
-    ) -> None:
-        self._table = table
-        self._schema = schema
-        self._column_ids = column_ids
-        self._slices = slices
-        self._rows = rows
-        self._whole = whole
-        self._facts: dict[str, SliceFacts] = {}
-
-    @property
-    def row_counts(self) -> Integers:
-        """Rows left of each row slice. int64."""
-        return self._rows
+    table: SegmentTable
+    schema: TableSchema
+    column_ids: Mapping[str, int]
+    slices: Integers | slice
+    row_counts: Integers
+    whole: Flags
+    _facts: dict[str, SliceFacts] = field(default_factory=dict)
 
     def facts(self, name: str) -> SliceFacts:
         """Return what is known of one column; reads its statistics the first time.
@@ -48,18 +37,18 @@ class SliceStatistics:
         is damaged.
         """
         if name not in self._facts:
-            bounds = bounds_type(self._schema.type_of(name))
-            whole = self._table.statistics(self._column_ids[name], bounds)
+            bounds = bounds_type(self.schema.type_of(name))
+            whole = self.table.statistics(self.column_ids[name], bounds)
             minimum, maximum = whole.minimum, whole.maximum
-            if not isinstance(self._slices, slice):
-                at = arrow_array(self._slices)
+            if not isinstance(self.slices, slice):
+                at = arrow_array(self.slices)
                 minimum, maximum = minimum.take(at), maximum.take(at)
             self._facts[name] = dataclasses.replace(
                 whole,
                 minimum=minimum,
                 maximum=maximum,
-                minimum_exact=whole.minimum_exact[self._slices] & self._whole,
-                maximum_exact=whole.maximum_exact[self._slices] & self._whole,
-                missing=np.minimum(whole.missing[self._slices], self._rows),
+                minimum_exact=whole.minimum_exact[self.slices] & self.whole,
+                maximum_exact=whole.maximum_exact[self.slices] & self.whole,
+                missing=np.minimum(whole.missing[self.slices], self.row_counts),
             )
         return self._facts[name]

@@ -136,12 +136,7 @@ class SegmentTable:
             manifests=tuple(zip(manifests, source.manifest_segment.tolist(), strict=True)),
             origin=segments,
             row_offset=row_offset,
-            column_from=_integers(table, "column_from"),
-            column_to=_integers(table, "column_to"),
-            offset=_integers(table, "offset"),
-            length=_integers(table, "length"),
-            checksum=_integers(table, "checksum"),
-            metadata_start=_integers(table, "metadata_start"),
+            **{name: _integers(table, name) for name in (*_COLUMN_RANGE, *_PLACES)},
             object=_joined(table, "object"),
             slice_of=slice_of,
             slice_start=slice_end - (ends - starts),
@@ -219,19 +214,18 @@ class SegmentTable:
         place = column(np.arange(len(self)), range(len(self), len(self) + len(segments)))
         offsets = column(self.row_offset, [0] * len(segments))
         offsets[is_old] += skipped[slice_of[is_old]]
+        made = {
+            n: column(getattr(self, n), [getattr(s, n) for s in segments]) for n in _COLUMN_RANGE
+        }
+        for name in _PLACES:
+            fresh_values = [getattr(each.key, name) or 0 for each in segments]
+            made[name] = column(getattr(self, name), fresh_values)
         return SegmentTable(
             symbol=self.symbol,
             manifests=self.manifests,
             origin=column(self.origin, [-1] * len(segments)),
             row_offset=offsets,
-            column_from=column(self.column_from, [each.column_from for each in segments]),
-            column_to=column(self.column_to, [each.column_to for each in segments]),
-            offset=column(self.offset, [each.key.offset for each in segments]),
-            length=column(self.length, [each.key.length for each in segments]),
-            checksum=column(self.checksum, [each.key.checksum for each in segments]),
-            metadata_start=column(
-                self.metadata_start, [each.key.metadata_start or 0 for each in segments]
-            ),
+            **made,
             object=objects.take(arrow_array(place)),
             slice_of=slice_of,
             slice_start=ends - rows,
@@ -407,6 +401,9 @@ def _contradiction(symbol: int, what: str) -> CorruptStoreError:
 
 
 _TIME_COLUMNS = ("first_time", "last_time")
+_COLUMN_RANGE = ("column_from", "column_to")
+_PLACES = ("offset", "length", "checksum", "metadata_start")
+"""Where a segment lies, as its key has it."""
 
 
 def _joined(table: pa.Table, name: str) -> pa.Array:

@@ -10,11 +10,12 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "base": "ObjectStore ParallelPuts SupportsInventory SupportsLeftovers put_all",
+        "base": "ForeignObjects ObjectStore ParallelPuts SupportsInventory "
+        "SupportsLeftovers put_all",
         "cloud": "CloudObjects",
         "cloud_place": "CloudOptions",
         "credentials": "AzureCredentials GoogleCredentials S3Credentials",
-        "foreign": "ForeignObjects foreign_name open_foreign",
+        "foreign": "foreign_name open_foreign",
         "local": "LocalObjects",
         "memory": "MemoryObjects",
         "open": "address_of open_address open_objects",

@@ -30,16 +30,35 @@ _BYTES_IN_FLIGHT = 256 << 20
 
 
 @runtime_checkable
-class ObjectStore(Protocol):
+class ForeignObjects(Protocol):
+    """A place whose objects are read in parts; any number of threads at once."""
+
+    @property
+    def uri(self) -> str:
+        """Where the objects are; opening it again, in another process too, finds them."""
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes; ``NotFoundError`` where there is none."""
+
+    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Return part of an object.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such object.
+        CorruptStoreError
+            Where the object ends before ``offset + length``; nothing is allocated then.
+        """
+
+
+@runtime_checkable
+class ObjectStore(ForeignObjects, Protocol):
     """Named immutable objects.
 
     Names are made by the store, never from what users type: lower-case letters, digits,
     ``. _ -`` and ``/`` between the parts. All methods may be called from several threads at once.
     """
-
-    @property
-    def uri(self) -> str:
-        """Where the objects are; opening it again, in another process too, finds them."""
 
     def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
         """Write an object unless one of that name exists.
@@ -61,17 +80,6 @@ class ObjectStore(Protocol):
     def get(self, name: str) -> pa.Buffer:
         """Return the bytes of an object; ``NotFoundError`` where there is none."""
 
-    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
-        """Return part of an object.
-
-        Raises
-        ------
-        NotFoundError
-            Where there is no such object.
-        CorruptStoreError
-            Where the object ends before ``offset + length``.
-        """
-
     def list(
         self, prefix: str = "", *, after: str | None = None, limit: int | None = None
     ) -> Iterator[str]:
@@ -89,9 +97,6 @@ class ObjectStore(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove an object; removing one that does not exist does nothing."""
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes; ``NotFoundError`` where there is none."""
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""

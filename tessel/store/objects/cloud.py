@@ -187,16 +187,9 @@ class CloudObjects:
                 object=name,
             )
         uncertain = False
-        failure = CloudFailure(Failure.UNKNOWN, None, None)
-        for attempt in range(self._options.attempts):
-            if attempt:
-                self._pause(attempt, name, failure)
-            found = self._request(
-                lambda: self._writer.put(name, view, mode="create", use_multipart=False)
-            )
-            if not isinstance(found, CloudFailure):
+        for failure in self._puts(name, view):
+            if failure is None:
                 return True
-            failure = found
             if failure.kind is Failure.EXISTS and failure.definite and not uncertain:
                 return False
             if failure.kind not in (Failure.EXISTS, Failure.BUSY, Failure.UNKNOWN):
@@ -206,6 +199,7 @@ class CloudObjects:
                 standing = self._standing(name, view, uncertain, failure)
                 if standing is not None:
                     return standing
+        assert failure is not None
         if failure.kind is Failure.ABSENT:
             failure = CloudFailure(Failure.NO_BUCKET, failure.status, failure.code)
         raise self._failed("write", name, failure, landed="unknown" if uncertain else "no")
@@ -247,27 +241,31 @@ class CloudObjects:
         if place in _verified:
             return
         view = memoryview(self.get(name)).cast("B")
-        failure = CloudFailure(Failure.UNKNOWN, None, None)
-        for attempt in range(self._options.attempts):
-            if attempt:
-                self._pause(attempt, name, failure)
-            found = self._request(
-                lambda: self._writer.put(name, view, mode="create", use_multipart=False)
-            )
-            if not isinstance(found, CloudFailure):
+        for failure in self._puts(name, view):
+            if failure is None:
                 raise ConditionalWriteError.ignored(self.uri, name)
-            failure = found
             if failure.kind is Failure.REFUSED or (
                 failure.kind is Failure.EXISTS and failure.definite
             ):
                 _verified.add(place)
                 return
+        assert failure is not None
         raise self._failed("write", name, failure, landed="no")
 
-    def _pause(self, attempt: int, name: str, failure: CloudFailure) -> None:
-        emit("objects.retry", object=name, attempt=attempt, status=failure.status)
-        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
-        time.sleep(random.uniform(pause / 4, pause))
+    def _puts(self, name: str, view: memoryview) -> Iterator[CloudFailure | None]:
+        """Give how each conditional put of an object failed; None ends it, for one that did not.
+
+        Attempts follow one another after pauses; there is one at least.
+        """
+        for attempt in range(1, self._options.attempts + 1):
+            found = self._request(
+                lambda: self._writer.put(name, view, mode="create", use_multipart=False)
+            )
+            yield found if isinstance(found, CloudFailure) else None
+            if attempt < self._options.attempts and isinstance(found, CloudFailure):
+                emit("objects.retry", object=name, attempt=attempt, status=found.status)
+                pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
+                time.sleep(random.uniform(pause / 4, pause))
 
     def delete(self, name: str) -> None:
         """Remove an object; providers that refuse to remove what is absent are taken at that."""

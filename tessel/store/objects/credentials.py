@@ -8,18 +8,39 @@ returns new credentials; it is called again shortly before the last ones expire.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import MISSING, field, fields
 from datetime import datetime
 from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias
 
 from tessel.errors import InvalidInputError, StoreAccessError
 from tessel.lazy import dataclass
 
+_OBSTORE_NAMES: Final = {"session_token": "token"}
 
-class _NeverPickled:
-    """A secret that stays in its process: what is pickled is sent, kept and logged by others."""
+
+class _Secret:
+    """Texts that stay in their process: what is pickled is sent, kept and logged by others."""
 
     __slots__ = ()
+    expires_at: datetime | None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]  # each subclass is a dataclass
+            value = getattr(self, each.name)
+            if each.name != "expires_at" and (value is not None or each.default is MISSING):
+                _check_text(type(self).__name__, each.name, value)
+        expires_at: object = self.expires_at
+        if expires_at is not None and (
+            not isinstance(expires_at, datetime) or expires_at.tzinfo is None
+        ):
+            raise InvalidInputError(
+                "expires_at is a datetime with a time zone, or None", field="expires_at"
+            )
+
+    def as_obstore(self) -> dict[str, Any]:
+        """Return them as obstore takes them from a provider."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return {_OBSTORE_NAMES.get(name, name): getattr(self, name) for name in names}
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         name = type(self).__name__
@@ -37,7 +58,7 @@ class _NeverPickled:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Credentials(_NeverPickled):
+class S3Credentials(_Secret):
     """A key for Amazon S3, and for what speaks its protocol.
 
     Attributes
@@ -60,25 +81,9 @@ class S3Credentials(_NeverPickled):
     session_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
 
-    def __post_init__(self) -> None:
-        _check_text("S3Credentials", "access_key_id", self.access_key_id)
-        _check_text("S3Credentials", "secret_access_key", self.secret_access_key)
-        if self.session_token is not None:
-            _check_text("S3Credentials", "session_token", self.session_token)
-        _check_expiry(self.expires_at)
-
-    def as_obstore(self) -> dict[str, Any]:
-        """Return them as obstore takes them from a provider."""
-        return {
-            "access_key_id": self.access_key_id,
-            "secret_access_key": self.secret_access_key,
-            "token": self.session_token,
-            "expires_at": self.expires_at,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class GoogleCredentials(_NeverPickled):
+class GoogleCredentials(_Secret):
     """An OAuth 2 access token for Google Cloud Storage.
 
     Attributes
@@ -97,17 +102,9 @@ class GoogleCredentials(_NeverPickled):
     token: str = field(repr=False)
     expires_at: datetime | None = None
 
-    def __post_init__(self) -> None:
-        _check_text("GoogleCredentials", "token", self.token)
-        _check_expiry(self.expires_at)
-
-    def as_obstore(self) -> dict[str, Any]:
-        """Return them as obstore takes them from a provider."""
-        return {"token": self.token, "expires_at": self.expires_at}
-
 
 @dataclass(frozen=True, slots=True)
-class AzureCredentials(_NeverPickled):
+class AzureCredentials(_Secret):
     """One of the three ways into Azure Blob Storage.
 
     Attributes
@@ -133,15 +130,13 @@ class AzureCredentials(_NeverPickled):
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        given = {name: value for name, value in self._ways().items() if value is not None}
+        given = [name for name, value in self._ways().items() if value is not None]
         if len(given) != 1:
             raise InvalidInputError(
                 f"AzureCredentials takes one of access_key, sas_token and token; {len(given)} were "
                 "given"
             )
-        for name, value in given.items():
-            _check_text("AzureCredentials", name, value)
-        _check_expiry(self.expires_at)
+        _Secret.__post_init__(self)
 
     def _ways(self) -> dict[str, str | None]:
         return {"access_key": self.access_key, "sas_token": self.sas_token, "token": self.token}
@@ -213,12 +208,3 @@ def _check_text(owner: str, name: str, value: object) -> None:
     if not isinstance(value, str) or not value or not value.isprintable():
         kind = "an empty or unprintable text" if isinstance(value, str) else type(value).__name__
         raise InvalidInputError(f"{owner}: {name} is text, and was given {kind}", field=name)
-
-
-def _check_expiry(expires_at: object) -> None:
-    if expires_at is not None and (
-        not isinstance(expires_at, datetime) or expires_at.tzinfo is None
-    ):
-        raise InvalidInputError(
-            "expires_at is a datetime with a time zone, or None", field="expires_at"
-        )

@@ -11,13 +11,13 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, StoreAccessError, StoreError
-from tessel.store.objects.base import object_absent, short_object
+from tessel.store.objects.base import ForeignObjects, object_absent, short_object
 from tessel.store.objects.cloud import CloudObjects
 from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
 from tessel.store.objects.credentials import CredentialsSource
@@ -28,29 +28,6 @@ _MOST_NAME_BYTES = 1024
 _PART = re.compile(r"[^/\\\x00-\x1f\x7f]+")
 _CLOUD_PART = re.compile(r"[\w.=+ @,()-]+", re.ASCII)
 """What the library writes into a request as it is."""
-
-
-@runtime_checkable
-class ForeignObjects(Protocol):
-    """A place whose objects are read in parts; any number of threads at once."""
-
-    @property
-    def uri(self) -> str:
-        """Where the objects are, without a slash at the end."""
-
-    def size(self, name: str) -> int:
-        """Return the length of an object in bytes; ``NotFoundError`` where there is none."""
-
-    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
-        """Return part of an object.
-
-        Raises
-        ------
-        NotFoundError
-            Where there is no such object.
-        CorruptStoreError
-            Where the object ends before ``offset + length``; nothing is allocated then.
-        """
 
 
 def open_foreign(

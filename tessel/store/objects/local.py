@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -90,7 +90,7 @@ class LocalObjects:
         """
         target = self._path(name)
         durable = current().fsync
-        temporary = self._temporary()
+        temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
         try:
             self._write(temporary, target, data, durable)
         except OSError as error:
@@ -164,26 +164,16 @@ class LocalObjects:
         reserve = os.path.exists(self._reserve)
         return DiskFullError.at(self._root, name, error.errno, reserve=reserve)
 
-    def _temporary(self) -> str:
-        return os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
-
     def make_durable(self, name: str) -> None:
         """Sync the directory of an object, which its writer may not have done yet."""
-        if not current().fsync:
-            return
-        try:
-            sync_directory(os.path.dirname(self._path(name)))
-        except OSError as error:
-            raise object_failed("sync", name, error) from error
+        if current().fsync:
+            with _telling("sync", name):
+                sync_directory(os.path.dirname(self._path(name)))
 
     def delete(self, name: str) -> None:
         """Remove an object."""
-        try:
+        with _telling("remove", name), contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(name))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise object_failed("remove", name, error) from error
 
     def _make_directory(self, path: str, durable: bool) -> None:
         """Make a directory and its parents, and sync each parent once: others may have made it."""
@@ -211,15 +201,12 @@ class LocalObjects:
     def _read(self, name: str, offset: int, length: int | None) -> pa.Buffer:
         descriptor = open_object(self._root, name)
         try:
-            size = os.fstat(descriptor).st_size
-            length = size - offset if length is None else length
-            if offset < 0 or length < 0 or offset + length > size:
-                raise short_object(name, offset, length, size)
-            data = file_bytes(descriptor, offset, length, mapped=self._mapped)
-        except OSError as error:
-            if isinstance(error, StoreError):
-                raise
-            raise object_failed("read", name, error) from error
+            with _telling("read", name):
+                size = os.fstat(descriptor).st_size
+                length = size - offset if length is None else length
+                if offset < 0 or length < 0 or offset + length > size:
+                    raise short_object(name, offset, length, size)
+                data = file_bytes(descriptor, offset, length, mapped=self._mapped)
         finally:
             os.close(descriptor)
         if data.size != length:
@@ -285,12 +272,9 @@ class LocalObjects:
     def leftovers(self) -> Iterator[ObjectFacts]:
         """Yield the temporary files that are there; locks are none."""
         folder = os.path.join(self._root, TEMPORARY)
-        try:
+        names: Iterable[str] = ()
+        with _telling("list", TEMPORARY), contextlib.suppress(FileNotFoundError):
             names = sorted(os.listdir(folder))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise object_failed("list", TEMPORARY, error) from error
         for name in names:
             found = _facts(os.path.join(folder, name), name) if _LEFTOVER.fullmatch(name) else None
             if found is not None:
@@ -298,12 +282,8 @@ class LocalObjects:
 
     def remove_leftover(self, name: str) -> None:
         """Remove a temporary file."""
-        try:
+        with _telling("remove", name), contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._root, TEMPORARY, name))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise object_failed("remove", name, error) from error
 
     def _path(self, name: str) -> str:
         return object_path(self._root, name)
@@ -362,6 +342,17 @@ def _write_file(path: str, data: bytes | pa.Buffer, durable: bool) -> None:
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
+
+
+@contextlib.contextmanager
+def _telling(what: str, name: str) -> Iterator[None]:
+    """Tell what the disk refuses to do in a block."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise object_failed(what, name, error) from error
 
 
 def object_failed(what: str, name: str, error: OSError) -> StoreError:

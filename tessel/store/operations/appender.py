@@ -33,7 +33,7 @@ from tessel.errors import (
 )
 from tessel.errors.arguments import checks_arguments
 from tessel.store.history.symbol import SymbolState
-from tessel.store.index_column import checked_order, index_integers
+from tessel.store.index_column import checked_order, index_ends
 from tessel.store.operations.incoming import Evolve, aligned, rows_as_table, take
 from tessel.store.operations.working import Working
 
@@ -124,7 +124,8 @@ class Appender(Closing):
             call were taken.
         """
         self._check_open()
-        self._retry()
+        if self._failure is not None or self._doubt is not None:
+            self.flush()  # what failed before; raises where it still does
         with self._changed:
             self._check_open()
             incoming = take(self._working, data, self._evolve)
@@ -142,9 +143,7 @@ class Appender(Closing):
             index = incoming.state.schema.index
             if index is not None and table.num_rows:
                 (table,) = checked_order([table], index, after=self._last, hint=_HINT)
-                self._last = int(
-                    index_integers(table.column(index).slice(len(table) - 1), index)[0]
-                )
+                _, self._last = index_ends(table, index)
             incoming.apply(self._working)
             if not table.num_rows:
                 return
@@ -249,11 +248,6 @@ class Appender(Closing):
         self._working = Working.of(self._symbol, state)
         cut = bool(state.manifests) and state.manifests[-1].cut_back
         self._last = None if cut else state.last_time
-
-    def _retry(self) -> None:
-        """Try again what failed before; raises where it still fails."""
-        if self._failure is not None or self._doubt is not None:
-            self.flush()
 
     def _flush_quietly(self) -> None:
         """Flush; what fails is told by the next call, since this one's rows were taken."""

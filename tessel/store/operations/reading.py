@@ -22,7 +22,7 @@ from tessel.store.encodings.values import Integers
 from tessel.store.history.changes import Edit
 from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.symbol import SymbolState
-from tessel.store.index_column import index_integers
+from tessel.store.index_column import index_ends, index_integers
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import SegmentSource
 
@@ -187,8 +187,7 @@ def staged_edits(
         (whole,) = extents
         extent = whole.part(row, row + rows)
         if index is not None:
-            ends = index_integers(_ends(plan.table.column(index)), index)
-            first, last = int(ends[0]), int(ends[-1])
+            first, last = index_ends(plan.table, index)
             extent = dataclasses.replace(extent, first_time=first, last_time=last)
             if plan.start == plan.stop:
                 bounds = first, last
@@ -197,10 +196,6 @@ def staged_edits(
         edits.append(Edit(plan.start, plan.stop, (extent,), bounds, at_end))
         row += rows
     return edits
-
-
-def _ends(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([*column.slice(0, 1).chunks, *column.slice(len(column) - 1).chunks])
 
 
 def _close_gaps(

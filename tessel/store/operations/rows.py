@@ -19,7 +19,7 @@ from tessel.expression.text import parse
 from tessel.store.history.changes import Claim
 from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.rebase import ReadRange
-from tessel.store.index_column import checked_order, index_integers
+from tessel.store.index_column import checked_order, index_ends
 from tessel.store.operations.incoming import Evolve, take
 from tessel.store.operations.reading import Planned, Reader, staged_edits
 from tessel.store.operations.stage import Stage
@@ -104,9 +104,9 @@ def update(
     table = concat_tables(
         [empty_table(schema), *checked_order(incoming.tables, index, hint=_UPDATE_HINT)]
     )
-    first, last = _ends(table, index)
+    first, last = index_ends(table, index) if table.num_rows else (None, None)
     if claim is None:
-        if first is None:
+        if first is None or last is None:
             raise InvalidInputError(
                 "an update without rows covers no range",
                 hint="name the range that shall be empty with date_range=, or use delete_rows()",
@@ -132,15 +132,6 @@ def update(
 
 
 _UPDATE_HINT = "sort the rows of the update by the index first"
-
-
-def _ends(table: pa.Table, index: str) -> tuple[int | None, int | None]:
-    if not table.num_rows:
-        return None, None
-    column = table.column(index)
-    first = index_integers(column.slice(0, 1), index)[0]
-    last = index_integers(column.slice(len(column) - 1), index)[0]
-    return int(first), int(last)
 
 
 def delete_rows(

@@ -169,7 +169,12 @@ class Stage:
         """Add segments that were written to the manifest; return the extent of their rows."""
         first_row = self.builder.rows_of(state.id)
         self.builder.add_slices(state.id, slices, state.types)
-        return (self._extent(slices, first_row),) if slices else ()
+        if not slices:
+            return ()
+        rows = sum(part.rows for part in slices)
+        segments = sum(len(part.segments) for part in slices)
+        times = slices[0].first_time, slices[-1].last_time
+        return (ManifestEntry(self.pending, rows, segments, *times, first_row),)
 
     def write_slices(
         self, state: SymbolState, tables: Iterable[pa.Table]
@@ -294,16 +299,6 @@ class Stage:
 
     def _known(self, reference: ManifestReference) -> ManifestReference:
         return self._written.get(reference.object, reference)
-
-    def _extent(self, slices: list[WrittenSlice], first_row: int) -> ManifestEntry:
-        return ManifestEntry(
-            self.pending,
-            rows=sum(part.rows for part in slices),
-            segments=sum(len(part.segments) for part in slices),
-            first_time=slices[0].first_time,
-            last_time=slices[-1].last_time,
-            first_row=first_row,
-        )
 
 
 def _with_extents(change: Change, states: Mapping[int, tuple[ManifestEntry, ...]]) -> Change:

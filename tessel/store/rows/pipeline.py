@@ -259,13 +259,17 @@ class RowPipeline:
         if select is not None and not select:
             raise InvalidInputError("select names no column", hint="leave it out to get all")
         chosen = {name: name for name in schema.names} if select is None else dict(select)
-        plain = {name: _column_alone(schema, each) for name, each in chosen.items()}
+        # Fields that are handed on as they are, and what is computed.
+        self._plain = {
+            name: each
+            for name, each in chosen.items()
+            if isinstance(each, str) and each in schema.names
+        }
         self._select = {
             name: ExpressionContext.of(_expression(each))
             for name, each in chosen.items()
-            if plain[name] is None
+            if name not in self._plain
         }
-        self._plain = {name: field for name, field in plain.items() if field is not None}
         self.output_schema = pa.schema(
             [
                 pa.field(
@@ -333,11 +337,6 @@ def _expression(value: Expression | str) -> Expression:
 
 def _result_type(context: ExpressionContext, schema: TableSchema) -> pa.DataType:
     return evaluate(context, schema.empty()).type
-
-
-def _column_alone(schema: RowSchema, value: Expression | str) -> str | None:
-    """Return the field that a projection hands on as it is; None for what is computed."""
-    return value if isinstance(value, str) and value in schema.names else None
 
 
 def _table(rows: Rows, contexts: Iterable[ExpressionContext]) -> pa.Table:

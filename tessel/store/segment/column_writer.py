@@ -25,6 +25,7 @@ from tessel.store.encodings.chooser import (
     summarise_values,
 )
 from tessel.store.encodings.codes import (
+    BYTE_KINDS,
     PAGE_RECORD,
     SLOTS,
     Codec,
@@ -37,7 +38,7 @@ from tessel.store.encodings.codes import (
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn
 from tessel.store.encodings.values import Bytes, PhysicalValues
 from tessel.store.segment.paging import PageInput, page_input
-from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, LONGEST_PREFIX
+from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES
 from tessel.store.segment.zone_maps import (
     DictionaryBounds,
     PageBounds,
@@ -48,8 +49,6 @@ from tessel.store.segment.zone_maps import (
 
 _LARGEST_PAYLOAD = (1 << 32) - 64
 _ZEROS = np.zeros(64, np.uint8)
-_BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
-_NUMBER_KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,8 +121,8 @@ def encode_column(
         page = PageInput(dictionary.length, dictionary, None, 0)
         made.append(_encode(page, column.node.kind, None, profile, None, 0, 0))
     prefix = b""
-    if column.node.kind in _BYTE_KINDS:
-        prefix = common_prefix([page.bounds for page in made], LONGEST_PREFIX)
+    if column.node.kind in BYTE_KINDS:
+        prefix = common_prefix([page.bounds for page in made])
     records = np.zeros(len(made), PAGE_RECORD)
     stored = [
         _store(records, number, page, column.node.kind, prefix, profile)
@@ -178,7 +177,7 @@ def _encode(
         code = EncodingCode.NOTHING if kind == ValueKind.NONE else EncodingCode.ALL_MISSING
         nothing = PageBounds(None, None, 0, False)
         return _Made(page, EncodedPage(code), nothing, False, first_row, item_start)
-    if by_code is not None and (kind in _BYTE_KINDS or not len(page.values.data)):
+    if by_code is not None and (kind in BYTE_KINDS or not len(page.values.data)):
         bounds = by_code.of(page)
     else:
         bounds = page_bounds(page, kind)

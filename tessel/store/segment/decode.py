@@ -23,7 +23,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decode_rows import decode_numbers, texts_of_codes
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import PageEncoding
-from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
+from tessel.store.encodings.codes import VARIABLE_KINDS, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import (
     FieldNode,
     NodeValues,
@@ -35,7 +35,6 @@ from tessel.store.encodings.values import Bytes, Page, PhysicalValues, native_dt
 from tessel.store.segment.page_tables import PageTable
 from tessel.store.segment.pages import SegmentPages
 
-VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1
 _ALREADY_ARROW = frozenset({EncodingCode.FLAT, EncodingCode.VARIABLE})
 
@@ -99,17 +98,14 @@ def decode_column(segment: SegmentPages, node: FieldNode, start: int, stop: int)
         if plain is not None:
             return pa.chunked_array([plain], type=node.type)
         parts = page_parts(segment, node.number, start, stop)
-        if len(parts) > 1 and all(_is_arrow(part.page) for part in parts):
+        whole = node.kind != ValueKind.BOOLEAN and len(parts) > 1
+        if whole and all(part.page.encoding in _ALREADY_ARROW for part in parts):
             chunks = [_leaf_array(segment, node, [replace(p, at=0)], p.rows) for p in parts]
             return pa.chunked_array(chunks, type=node.type)
         return pa.chunked_array([_leaf_array(segment, node, parts, stop - start)], type=node.type)
     values: list[NodeValues | None] = [None] * len(segment.nodes)
     decode_node(segment, node, start, stop, values)
     return pa.chunked_array([assemble(node, segment.nodes, values)], type=node.type)
-
-
-def _is_arrow(page: Page) -> bool:
-    return page.encoding in _ALREADY_ARROW and page.kind != ValueKind.BOOLEAN
 
 
 def _leaf_array(
@@ -186,7 +182,7 @@ def _leaf(
         values = PhysicalValues(node.kind, node.width, rows, np.empty(0, np.uint8), codes=codes)
         dictionary = segment.dictionary_array(node.number, rows)
         return NodeValues(rows, values, validity, nulls, dictionary)
-    if node.kind in VARIABLE:
+    if node.kind in VARIABLE_KINDS:
         return NodeValues(rows, _variable(parts, node.kind, rows), validity, nulls)
     return NodeValues(rows, _fixed(parts, node, rows), validity, nulls)
 
@@ -211,13 +207,12 @@ def _fixed(parts: Sequence[PagePart], node: FieldNode, rows: int) -> PhysicalVal
     tall = node.kind in (ValueKind.DECIMAL, ValueKind.FIXED)
     out = allocate((rows, per_value) if tall else rows, dtype)
     for part in parts:
-        if node.kind == ValueKind.DECIMAL and part.page.kind != ValueKind.DECIMAL:
-            # Unscaled values that fit 64 bits: the high words are their signs.
-            here = out[part.at : part.at + part.rows]
-            part.encoding.decode_into(part.page, part.start, part.stop, here[:, 0], 0)
-            np.right_shift(here[:, 0], 63, out=here[:, 1])
-        else:
-            part.encoding.decode_into(part.page, part.start, part.stop, out, part.at)
+        here = out[part.at : part.at + part.rows]
+        narrow = node.kind == ValueKind.DECIMAL and part.page.kind != ValueKind.DECIMAL
+        low = here[:, 0] if narrow else here
+        part.encoding.decode_into(part.page, part.start, part.stop, low)
+        if narrow:  # unscaled values that fit 64 bits: the high words are their signs
+            np.right_shift(low, 63, out=here[:, 1])
     return PhysicalValues(node.kind, node.width, rows, out)
 
 

@@ -18,7 +18,14 @@ from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
 from tessel.kernels.load_rows import load_rows
 from tessel.store.encodings.base import words_as_values
-from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind
+from tessel.store.encodings.codes import (
+    VARIABLE_KINDS,
+    Codec,
+    EncodingCode,
+    PageFlag,
+    Role,
+    ValueKind,
+)
 from tessel.store.encodings.fields import (
     FieldNode,
     NodeValues,
@@ -40,7 +47,6 @@ from tessel.store.encodings.variable import gather_spans, take_values
 from tessel.store.segment.page_tables import PageFact
 from tessel.store.segment.pages import SegmentPages
 
-_VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1
 _PAGE_SHIFT = 40
 """Where the number of a page is in a place, above the row: pages may have any number of rows."""
@@ -241,7 +247,7 @@ class RowsOfPages:
         self, found: Sequence[tuple[Integers, PhysicalValues]], kind: ValueKind, width: int
     ) -> PhysicalValues:
         rows = len(self._row)
-        if kind in _VARIABLE:
+        if kind in VARIABLE_KINDS:
             return _merged_text(found, kind, rows)
         parts = [(at, _widened(values, kind)) for at, values in found]
         if len(parts) == 1:

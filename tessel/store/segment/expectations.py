@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tessel.errors import UnsupportedTypeError
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
+from tessel.store.encodings.codes import BYTE_KINDS, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.registry import ENCODINGS
 from tessel.store.encodings.values import Integers, stored_kind
@@ -37,7 +37,6 @@ STATIC: Final = np.array(_static_places())
 ENCODINGS_A_NODE: Final = 256
 """Numbers that can stand in the field ``encoding``, legal or not."""
 
-_BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _LARGEST_ID = (1 << 63) - 1
 
 
@@ -127,7 +126,7 @@ def expectations(message: bytes) -> Expectations:
         legal=legal,
         may_have_dictionary=np.logical_or.reduce(legal[len(nodes) :], axis=1),
         static=_static(nodes, ids),
-        is_bytes=np.array([node.kind in _BYTE_KINDS for node in nodes], np.bool_),
+        is_bytes=np.array([node.kind in BYTE_KINDS for node in nodes], np.bool_),
     )
 
 

@@ -23,9 +23,8 @@ from tessel.errors import ColumnNotFoundError, CorruptStoreError, FormatVersionE
 from tessel.lazy import dataclass
 from tessel.store.encodings.codes import PAGE_RECORD
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.segment.directory import check_directory, page_frame
 from tessel.store.segment.expectations import Expectations, SchemaDamageError, expectations
-from tessel.store.segment.frame import Frame
+from tessel.store.segment.frame import Frame, FrameError, frame, wrong_lines
 from tessel.store.segment.records import (
     COLUMN_RECORD,
     FOOTER_RECORD,
@@ -36,7 +35,7 @@ from tessel.store.segment.records import (
     TAIL_BYTES,
     field_place,
 )
-from tessel.store.segment.validation import PageSet, check_pages, damaged
+from tessel.store.segment.validation import check_pages, damaged
 
 if TYPE_CHECKING:
     from tessel.store.segment.zone_maps import ZoneMaps
@@ -77,15 +76,14 @@ class SegmentFile:
 
     def __init__(
         self,
-        read: ReadBytes,
-        place: tuple[str, int, int],
+        source: _Source,
         footer: _Footer,
         expected: Expectations,
         frame_: Frame,
         directory: npt.NDArray[np.void],
         prefixes: bytes,
     ) -> None:
-        self.object, self.offset, self.length = place
+        self.object, self.length = source.name, source.length
         self.number = self.next_number()
         self.row_count = footer["row_count"]
         self.metadata_start = footer["metadata_start"]
@@ -93,7 +91,7 @@ class SegmentFile:
         self.schema: pa.Schema = expected.schema
         self.nodes = expected.nodes
         self.directory = directory
-        self._read = read
+        self._source = source
         self._expected = expected
         self._prefixes = prefixes
         self._frame = frame_
@@ -140,18 +138,13 @@ class SegmentFile:
             missing = footer["metadata_start"] if columns is None else footer["directory_start"]
             tail = np.concatenate([source.bytes(missing, start), tail])
             start = missing
-        file = cls._from_tail(read, source, footer, tail, start)
+        file = cls._from_tail(source, footer, tail, start)
         file._load_columns(columns, tail, start)
         return file
 
     @classmethod
     def _from_tail(
-        cls,
-        read: ReadBytes,
-        source: _Source,
-        footer: _Footer,
-        tail: npt.NDArray[np.uint8],
-        start: int,
+        cls, source: _Source, footer: _Footer, tail: npt.NDArray[np.uint8], start: int
     ) -> SegmentFile:
         body = tail[footer["directory_start"] - start : -_FOOTER_BYTES]
         if google_crc32c.value(body) != footer["directory_checksum"]:
@@ -166,20 +159,26 @@ class SegmentFile:
             raise damaged(source.name, str(error)) from error
         if len(expected.nodes) != footer["column_count"]:
             raise damaged(source.name, "its directory has not the columns of its schema")
-        frame_ = page_frame(
-            directory, message, source.name, footer["row_count"], footer["page_count"]
-        )
-        check_directory(
-            directory,
-            expected,
-            frame_,
-            name=source.name,
-            rows=footer["row_count"],
-            metadata_start=footer["metadata_start"],
-            prefixes_length=footer["prefixes_length"],
-        )
-        place = (source.name, source.offset, source.length)
-        return cls(read, place, footer, expected, frame_, directory, prefixes)
+        shifts, dictionaries = directory["page_shift"], directory["has_dictionary"]
+        try:
+            frame_ = frame(
+                message,
+                footer["row_count"],
+                shifts.tobytes(),
+                dictionaries.tobytes(),
+                footer["page_count"],
+            )
+        except FrameError as error:
+            raise damaged(source.name, str(error)) from error
+        start, prefixes_length = footer["metadata_start"], footer["prefixes_length"]
+        wrong = wrong_lines(directory, expected, frame_, start, prefixes_length)
+        if wrong.any():
+            raise damaged(
+                source.name,
+                "its line of the directory contradicts the schema, the rows or the file",
+                column=int(expected.column_id[int(wrong.argmax())]),
+            )
+        return cls(source, footer, expected, frame_, directory, prefixes)
 
     # --- page tables ------------------------------------------------------------------------------
 
@@ -266,7 +265,8 @@ class SegmentFile:
         if len(records) != first[-1]:
             picked = np.concatenate([np.arange(first[n], first[n + 1]) for n in numbers])
         check_pages(
-            PageSet(records, picked),
+            records,
+            picked,
             self.directory,
             self._expected,
             self._frame,
@@ -286,10 +286,9 @@ class SegmentFile:
         begin, end = begin + self.metadata_start, end + self.metadata_start
         if begin >= start:
             return known[begin - start : end - start]
-        source = _Source(self._read, self.object, self.offset, self.length)
         if end <= start or not len(known):
-            return source.bytes(begin, end)
-        return np.concatenate([source.bytes(begin, start), known[: end - start]])
+            return self._source.bytes(begin, end)
+        return np.concatenate([self._source.bytes(begin, start), known[: end - start]])
 
     def _verify(self, first: int, part: npt.NDArray[np.uint8], places: list[int]) -> None:
         """Check the tables of the columns from ``first`` on, which adjoin in ``part``."""

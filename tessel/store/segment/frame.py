@@ -22,7 +22,11 @@ from tessel.store.segment.expectations import (
     expectations,
     halves,
 )
-from tessel.store.segment.records import COLUMN_RECORD, LARGEST_PAGE_SHIFT
+from tessel.store.segment.records import COLUMN_RECORD, LARGEST_PAGE_SHIFT, field_place
+
+_MOST_VALUES = 1 << 48
+_LARGEST_DICTIONARY = (1 << 31) - 1
+_PAGE_TABLE_WORD = field_place(COLUMN_RECORD, "page_table") // 8
 
 
 class FrameError(ValueError):
@@ -192,9 +196,34 @@ def _words(
     ]:
         wanted[name] = values
         mask[name] = (1 << 8 * COLUMN_RECORD[name].itemsize) - 1
-    return directory_words(wanted), directory_words(mask)
+    return _directory_words(wanted), _directory_words(mask)
 
 
-def directory_words(directory: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+def _directory_words(directory: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
     """Return a view of a directory as words of 8 bytes, a row a line."""
     return np.ndarray((len(directory), COLUMN_RECORD.itemsize // 8), "<u8", directory)
+
+
+def wrong_lines(
+    directory: npt.NDArray[np.void],
+    expected: Expectations,
+    frame_: Frame,
+    metadata_start: int | npt.NDArray[np.uint64],
+    prefixes_length: int | npt.NDArray[np.uint32],
+) -> npt.NDArray[np.bool_]:
+    """Return which lines of a directory contradict the schema, the rows, the cuts or the file.
+
+    Of all that follows from the first three, whole words are compared. It may be the directories of
+    several files of one schema, one after the other, with numbers a line.
+    """
+    words = _directory_words(directory).copy()
+    words[:, _PAGE_TABLE_WORD] -= np.asarray(metadata_start, np.uint64)
+    words ^= frame_.words
+    words &= frame_.words_mask
+    has, counts = directory["has_dictionary"], directory["dictionary_count"]
+    prefix = directory["prefix_length"]
+    wrong: npt.NDArray[np.bool_] = words.any(axis=1) | ((counts > 0) != has)
+    wrong |= (counts > _LARGEST_DICTIONARY) | (directory["value_count"] > _MOST_VALUES)
+    wrong |= directory["prefix_start"].astype(np.int64) + prefix > prefixes_length
+    wrong |= (has > 0) & ~np.resize(expected.may_have_dictionary, len(has))
+    return wrong | ((prefix > 0) & ~np.resize(expected.is_bytes, len(has)))

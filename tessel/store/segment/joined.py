@@ -34,10 +34,9 @@ from tessel.store.encodings.codes import (
 )
 from tessel.store.encodings.values import Integers, PhysicalValues
 from tessel.store.encodings.variable import gather_spans
-from tessel.store.segment.directory import directory_fits
 from tessel.store.segment.expectations import Expectations, expectations
 from tessel.store.segment.file import SegmentFile
-from tessel.store.segment.frame import Frame, RecordFacts, frame
+from tessel.store.segment.frame import Frame, RecordFacts, frame, wrong_lines
 from tessel.store.segment.page_tables import NUMBERS, PageTable
 from tessel.store.segment.pages import SegmentPages, holds_narrow_values
 from tessel.store.segment.records import (
@@ -48,7 +47,7 @@ from tessel.store.segment.records import (
     MAGIC,
     field_place,
 )
-from tessel.store.segment.validation import PageSet, check_pages, damaged
+from tessel.store.segment.validation import check_pages, damaged
 
 _FOOTER_BYTES: Final = FOOTER_RECORD.itemsize
 _CHECKSUM_PLACE: Final = field_place(FOOTER_RECORD, "footer_checksum")
@@ -285,21 +284,16 @@ def _metadata(keys: Sequence[SegmentKey], parts: Sequence[bytes]) -> _Metadata:
     )
     stack = _stacked(_frames(message, footers, directory, columns), columns)
     starts = footers["metadata_start"].astype(np.int64)
-    if not directory_fits(
-        directory,
-        expected,
-        stack,
-        np.repeat(footers["metadata_start"], columns),
-        np.repeat(footers["prefixes_length"], columns),
-    ):
-        raise _unlike(name)
+    begins = np.repeat(footers["metadata_start"], columns)
+    lengths = np.repeat(footers["prefixes_length"], columns)
+    _require(name, ~wrong_lines(directory, expected, stack, begins, lengths))
     tables = b"".join(part[low:high] for part, low, high in zip(parts, first, second, strict=True))
     places = (stack.first * PAGE_RECORD.itemsize).tolist()
     sums = [google_crc32c.value(tables[low:high]) for low, high in itertools.pairwise(places)]
     _require(name, np.array(sums, np.int64) == directory["page_table_checksum"])
     records = np.frombuffer(tables, PAGE_RECORD)
     limits = np.repeat(starts, footers["page_count"].astype(np.int64))
-    check_pages(PageSet(records), directory, expected, stack, name=name, metadata_start=limits)
+    check_pages(records, None, directory, expected, stack, name=name, metadata_start=limits)
     return _Metadata(footers, expected, stack.records, records)
 
 

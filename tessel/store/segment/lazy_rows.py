@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.ecs.piece import SegmentKey
+from tessel.lazy import dataclass
 from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.values import Integers
@@ -34,27 +35,19 @@ _PROBED_ROWS = 128
 """Rows of a page that are decoded to bound the search in a page, before a part of it is."""
 
 
+@dataclass(eq=False)
 class LazyRows:
     """Rows ``[start, stop)`` of some columns of a segment; made by ``SegmentReader.lazy_rows``.
 
     Places are counted from ``start``.
     """
 
-    def __init__(
-        self,
-        reader: SegmentReader,
-        key: SegmentKey,
-        segment: SegmentPages,
-        nodes: Mapping[int, FieldNode],
-        start: int,
-        stop: int,
-    ) -> None:
-        self._reader = reader
-        self._key = key
-        self._segment = segment
-        self._nodes = nodes
-        self._start = start
-        self._stop = stop
+    _reader: SegmentReader
+    _key: SegmentKey
+    _segment: SegmentPages
+    _nodes: Mapping[int, FieldNode]
+    _start: int
+    _stop: int
 
     @property
     def is_mapped(self) -> bool:

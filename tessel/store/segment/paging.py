@@ -12,15 +12,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import ValueKind
+from tessel.store.encodings.codes import VARIABLE_KINDS, ValueKind
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, shred
-from tessel.store.encodings.values import Bytes, Integers, PhysicalValues, native_dtype
+from tessel.store.encodings.values import (
+    Bytes,
+    Integers,
+    PhysicalValues,
+    native_dtype,
+    nearest_before,
+)
 from tessel.store.segment.records import LARGEST_PAGE_SHIFT, PAGE_BYTES
 
 _SMALL_PAGE_BYTES = PAGE_BYTES // 8
 """Pages are not halved below this on average for the sake of a few large rows."""
-
-_VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +50,6 @@ class PageInput:
         if self.validity is None or self.null_count == self.rows:
             return None
         return np.packbits(self.validity, bitorder="little")
-
-
-def page_count(rows: int, page_shift: int) -> int:
-    """Return how many pages of ``2**page_shift`` rows hold ``rows`` rows."""
-    return (rows + (1 << page_shift) - 1) >> page_shift
 
 
 def cut_field(
@@ -121,11 +120,12 @@ def _filled(values: PhysicalValues, validity: npt.NDArray[np.bool_]) -> Physical
     """Put the value before it into every null slot, so that nulls cost no width and no runs."""
     if values.length != len(validity) or values.kind == ValueKind.NONE:
         return values  # of a list: offsets say already that null lists are empty
-    source = np.where(validity, np.arange(values.length), 0)
-    np.maximum.accumulate(source, out=source)
-    first = int(np.argmax(validity))
-    source[:first] = first
+    source = nearest_before(validity)
     codes = None if values.codes is None else values.codes[source]
     # Text in null slots is empty already, which is as good.
-    data = values.data if values.kind in _VARIABLE or not len(values.data) else values.data[source]
+    data = (
+        values.data
+        if values.kind in VARIABLE_KINDS or not len(values.data)
+        else values.data[source]
+    )
     return PhysicalValues(values.kind, values.width, values.length, data, values.offsets, codes)

@@ -191,31 +191,22 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
     """
     views: list[pa.Buffer] = [_EMPTY] * len(ranges.names)
     errors: dict[int, TesselError] = {}
-    for at in different(ranges.object).tolist() if len(ranges.names) > 1 else [0]:
+    for at in different(ranges.object).tolist():
         try:
             views[at] = view(ranges.names[at])
         except TesselError as error:
             errors[at] = error
-    outside = ranges.outside([whole.size for whole in views])
-    lengths = (ranges.end - ranges.start).tolist()
-    starts, objects = ranges.start.tolist(), ranges.object.tolist()
-    if not errors and not outside.any():
-        if len(views) == 1:
-            slice_of = views[0].slice
-            return [slice_of(start, length) for start, length in zip(starts, lengths, strict=True)]
-        return [
-            views[at].slice(start, length)
-            for at, start, length in zip(objects, starts, lengths, strict=True)
-        ]
+    outside = ranges.outside([whole.size for whole in views]).tolist()
+    places = zip(ranges.object.tolist(), ranges.start.tolist(), ranges.end.tolist(), strict=True)
     answers: list[ReadAnswer] = []
-    for at, start, length, wrong in zip(objects, starts, lengths, outside.tolist(), strict=True):
+    for (at, start, end), wrong in zip(places, outside, strict=True):
         if at in errors:
             answers.append(errors[at])
         elif wrong:
-            name, size = ranges.names[at], views[at].size
-            answers.append(short_object(name, start, length, size))
+            name = ranges.names[at]
+            answers.append(short_object(name, start, end - start, views[at].size))
         else:
-            answers.append(views[at].slice(start, length))
+            answers.append(views[at].slice(start, end - start))
     return answers
 
 

@@ -109,14 +109,14 @@ def summarise(column: pa.ChunkedArray, bounds: PageBounds) -> ColumnStatistics:
         plain = column.cast(kind)
         found = pc.min_max(plain.filter(pc.invert(pc.is_nan(plain))))
         return ColumnStatistics(found["min"], found["max"], True, True, nulls, bounds.nans)
-    if not _is_bytes(kind):
+    if not (pat.is_string(kind) or pat.is_binary(kind)):
         minimum, maximum = _scalars(kind, low, high)
         return ColumnStatistics(minimum, maximum, True, True, nulls, bounds.nans)
     least, greatest = _texts(kind, low, high)
     is_low, is_high = _length(least) <= BOUND_BYTES, _length(greatest) <= BOUND_BYTES
-    cut = greatest if is_high else _raised(_prefix(greatest, BOUND_BYTES))
+    cut = greatest if is_high else _raised(_prefix(greatest))
     return ColumnStatistics(
-        arrow_scalar(_prefix(least, BOUND_BYTES), kind),
+        arrow_scalar(_prefix(least), kind),
         None if cut is None else arrow_scalar(cut, kind),
         is_low,
         is_high,
@@ -144,19 +144,15 @@ def _texts(kind: pa.DataType, *values: Any) -> list[Any]:
     return [value.decode() for value in values] if pat.is_string(kind) else [*values]
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pat.is_string(kind) or pat.is_binary(kind))
-
-
 def _length(value: str | bytes) -> int:
     return len(value.encode()) if isinstance(value, str) else len(value)
 
 
-def _prefix(value: Any, length: int) -> Any:
-    """Return the longest start of ``value`` within ``length`` bytes, at a character's end."""
+def _prefix(value: Any) -> Any:
+    """Return the longest start of ``value`` that is short enough, at a character's end."""
     if isinstance(value, bytes):
-        return value[:length]
-    return value.encode()[:length].decode(errors="ignore")
+        return value[:BOUND_BYTES]
+    return value.encode()[:BOUND_BYTES].decode(errors="ignore")
 
 
 def _raised(prefix: Any) -> Any:

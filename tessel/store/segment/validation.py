@@ -1,15 +1,14 @@
 """Every number of a file's page tables is checked once, before anything is believed or allocated.
 
-:class:`~tessel.store.segment.file.SegmentFile` enters here, and the checks of the directory
-(:mod:`tessel.store.segment.directory`) use the same means. All checks are arithmetic on arrays
-over the pages of all columns at once, so that opening a file costs microseconds. What only the
-bytes of a page can show (codes out of range, offsets that go backwards) its encoding checks when
-the page is first touched.
+:class:`~tessel.store.segment.file.SegmentFile` enters here, once the directory was found sound
+(:func:`tessel.store.segment.frame.wrong_lines`). All checks are arithmetic on arrays over the pages
+of all columns at once, so that opening a file costs microseconds. What only the bytes of a page can
+show (codes out of range, offsets that go backwards) its encoding checks when the page is first
+touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -68,45 +67,8 @@ def damaged(name: str, what: str, **place: Any) -> CorruptSegmentError:
     return CorruptSegmentError.for_object(name, f"is damaged{where}: {what}", **place)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PageSet:
-    """Page records of some columns, in the order of the directory.
-
-    Attributes
-    ----------
-    records
-        The records; of a field, those of all its nodes are there.
-    picked
-        Which of the file's records they are; None for all.
-    """
-
-    records: npt.NDArray[np.void]
-    picked: Integers | None = None
-
-
-def per_row(holds: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return whether a check holds for the whole of each row of a table of answers."""
-    if holds.ndim == 1:
-        return holds
-    together: npt.NDArray[np.bool_] = np.logical_and.reduce(holds, axis=1)
-    return together
-
-
 def _aligned(lengths: Integers) -> Integers:
     return (lengths + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-
-
-def first_failure(checks: Sequence[Check]) -> tuple[int, str] | None:
-    """Return the place and the text of the first check that fails, or None where all hold."""
-    together = checks[0][0].copy() if checks else np.ones(0, np.bool_)
-    for holds, _ in checks:
-        together &= holds
-    if np.count_nonzero(together) == together.size:
-        return None
-    for holds, what in checks:
-        if not holds.all():
-            return int(np.argmin(holds)), what
-    raise AssertionError("a check that fails is among the checks")
 
 
 def _seen_as(dtype: str, records: npt.NDArray[np.void]) -> npt.NDArray[Any]:
@@ -117,6 +79,7 @@ def _seen_as(dtype: str, records: npt.NDArray[np.void]) -> npt.NDArray[Any]:
     return np.ndarray(shape, kind, records)
 
 
+@dataclass(eq=False)
 class _Checker:
     """Checks over the records of a set of columns; an instance lives for one call.
 
@@ -124,25 +87,20 @@ class _Checker:
     int64, so that what does not fit is negative) and ``small`` (single bytes).
     """
 
-    def __init__(
-        self,
-        pages: PageSet,
-        directory: npt.NDArray[np.void],
-        expected: Expectations,
-        frame_: Frame,
-        name: str,
-        metadata_start: int | Integers,
-    ) -> None:
-        self.records = pages.records
-        self.directory = directory
-        self.expected = expected
-        self.name = name
-        self.metadata_start = metadata_start
-        self.words = _seen_as("<u4", pages.records).astype(np.int64)
-        self.longs = _seen_as("<i8", pages.records)
-        self.small = _seen_as("u1", pages.records)
-        self.frame = frame_
-        self.facts = frame_.records if pages.picked is None else frame_.records.picked(pages.picked)
+    records: npt.NDArray[np.void]
+    picked: Integers | None
+    directory: npt.NDArray[np.void]
+    expected: Expectations
+    frame: Frame
+    name: str
+    metadata_start: int | Integers
+
+    def __post_init__(self) -> None:
+        self.words = _seen_as("<u4", self.records).astype(np.int64)
+        self.longs = _seen_as("<i8", self.records)
+        self.small = _seen_as("u1", self.records)
+        facts = self.frame.records
+        self.facts = facts if self.picked is None else facts.picked(self.picked)
         self.row_count = self.words[:, _WORD["row_count"]]
         self.payload = self.words[:, _WORD["payload_length"]]
         self.encoding = self.small[:, _SMALL["encoding"]]
@@ -153,9 +111,12 @@ class _Checker:
 
     def settle(self) -> None:
         """Raise for the first check that does not hold; nothing is believed before."""
-        found = first_failure(self.checks)
-        if found is not None:
-            self.fail(*found)
+        together = np.ones(len(self.records), np.bool_)
+        for holds, _ in self.checks:
+            together &= holds
+        if np.count_nonzero(together) < together.size:
+            at, what = next((h.argmin(), what) for h, what in self.checks if not h.all())
+            self.fail(int(at), what)
         self.checks.clear()
 
     def fail(self, at: int, what: str) -> NoReturn:
@@ -265,7 +226,8 @@ class _Checker:
         self.require(needed[:, 0] >= 0, "its encoding has parameters that mean nothing")
         room = self.words[:, _ENDS] - self.words[:, _STARTS]
         room[:, -1] = self.payload - self.words[:, _STARTS.stop - 1]
-        self.require(per_row(needed <= room), "its buffers are too short, or out of order")
+        fits = np.logical_and.reduce(needed <= room, axis=1)
+        self.require(fits, "its buffers are too short, or out of order")
         if np.count_nonzero(self.small[:, _SMALL["codec"]]):
             # What is decompressed has no more bytes than the values take; text alone may.
             bitmap = np.where(self.records["flags"] & _VALIDITY, (self.row_count + 7) >> 3, 0)
@@ -296,7 +258,8 @@ class _Checker:
 
 
 def check_pages(
-    pages: PageSet,
+    records: npt.NDArray[np.void],
+    picked: Integers | None,
     directory: npt.NDArray[np.void],
     expected: Expectations,
     frame_: Frame,
@@ -312,9 +275,9 @@ def check_pages(
     Raises CorruptSegmentError, which names the object, the column id and the page (its number, or
     ``"dictionary"``).
     """
-    if not len(pages.records):
+    if not len(records):
         return
-    checker = _Checker(pages, directory, expected, frame_, name, metadata_start)
+    checker = _Checker(records, picked, directory, expected, frame_, name, metadata_start)
     checker.places()
     checker.counts()
     checker.cuts()

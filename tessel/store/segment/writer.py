@@ -23,18 +23,17 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel import telemetry
 from tessel.arrays import concat_tables
 from tessel.ecs.piece import ColRange, RowRange, SegmentKey
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.options import Options, current
+from tessel.options import current
 from tessel.store.encodings.codes import ALIGNMENT, aligned
+from tessel.store.index_column import index_ends
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects.base import ObjectStore, put_all
-from tessel.store.segment.column_writer import EncodedColumn
 from tessel.store.segment.file_writer import (
     EncodedSegment,
     RunTasks,
@@ -228,8 +227,6 @@ class SegmentWriter:
         The id of each column; ascending in stored order.
     pack
         Takes the small segments; whoever made it flushes it before the commit.
-    options
-        The largest segment, the profile, and how many threads encode; those in force by default.
     encodings
         By column id, the name of an encoding to use wherever it can hold a page.
     """
@@ -240,11 +237,10 @@ class SegmentWriter:
         schema: TableSchema,
         column_ids: Mapping[str, int],
         pack: PackWriter,
-        options: Options | None = None,
         *,
         encodings: Mapping[int, str] | None = None,
     ) -> None:
-        options = current() if options is None else options
+        options = current()  # the largest segment, the profile, and how many threads encode
         self._objects = objects
         self._pack = pack
         self._index = schema.index
@@ -295,7 +291,10 @@ class SegmentWriter:
         ids = [self._ids[name] for name in names]
         trimmed = [_trimmed(slice_.rows.column(name)) for name in names]
         table = pa.table(trimmed, names=[str(number) for number in ids])
-        return _Begun(slice_, ids, begin_segment(table, self._write_options, run, _summarise))
+        begun = begin_segment(
+            table, self._write_options, run, lambda column, made: summarise(column, made.bounds)
+        )
+        return _Begun(slice_, ids, begun)
 
     def _finish(
         self, begun: _Begun, written: list[WrittenSlice]
@@ -312,17 +311,12 @@ class SegmentWriter:
             yield key.object, encoded.to_buffer()
         slice_.segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
         if len(slice_.segments) == len(self._columns):
-            first, last = self._times(slice_.rows)
+            index = self._index
+            first, last = (None, None) if index is None else index_ends(slice_.rows, index)
             segments, rows = tuple(slice_.segments), slice_.rows.num_rows
             written.append(WrittenSlice(rows, segments, first, last, slice_.statistics))
             size = sum(each.key.length for each in segments)
             telemetry.emit("segment.write", rows=rows, bytes=size)
-
-    def _times(self, part: pa.Table) -> tuple[int | None, int | None]:
-        if self._index is None:
-            return None, None
-        column = part.column(self._index)
-        return time_values(column.slice(0, 1))[0], time_values(column.slice(len(column) - 1))[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -341,17 +335,6 @@ class _Begun:
     slice: _Slice
     ids: list[int]
     finish: Callable[[], EncodedSegment]
-
-
-def _summarise(column: pa.ChunkedArray, encoded: EncodedColumn) -> ColumnStatistics:
-    return summarise(column, encoded.bounds)
-
-
-def time_values(column: pa.ChunkedArray) -> list[int]:
-    """Return index values as integers in their own unit (dates: days or milliseconds)."""
-    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    values: list[int] = pc.cast(column, narrow).to_pylist()
-    return values
 
 
 def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

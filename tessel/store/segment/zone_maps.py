@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from tessel.arrays import numpy_array
 from tessel.lazy import dataclass
-from tessel.store.encodings.codes import PageFlag, ValueKind
+from tessel.store.encodings.codes import BYTE_KINDS, PageFlag, ValueKind
 from tessel.store.encodings.values import PhysicalValues
+from tessel.store.segment.records import LONGEST_PREFIX
 
 if TYPE_CHECKING:
     from tessel.store.segment.paging import PageInput
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 Bound = int | float | bytes
 """Of text, binary and fixed bytes: bytes; of floats: float; otherwise an integer."""
 
-_BYTES = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _UNORDERED = frozenset({ValueKind.NONE, ValueKind.OFFSETS})
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _KEY_BYTES = 8
@@ -104,7 +104,7 @@ def page_bounds(page: PageInput, kind: ValueKind) -> PageBounds:
     if kind in _UNORDERED or page.null_count == page.rows:
         return PageBounds(None, None, 0, False)
     values = page.values
-    if kind in _BYTES:
+    if kind in BYTE_KINDS:
         found = pc.min_max(_comparable(values, page.bitmap)).as_py()
         same = found["min"] == found["max"] and not page.null_count
         return PageBounds(found["min"], found["max"], 0, same)
@@ -143,7 +143,7 @@ def _extreme(words: npt.NDArray[np.int64], high: int, *, least: bool = False) ->
 
 def _comparable(values: PhysicalValues, bitmap: npt.NDArray[np.uint8] | None) -> Any:
     """Return values in a form that sorts: an Arrow array of bytes, or a numpy array."""
-    if values.kind not in _BYTES:
+    if values.kind not in BYTE_KINDS:
         if values.kind == ValueKind.DECIMAL:
             wide = [(int(h) << 64) + int(w) for w, h in zip(*_words(values.data), strict=True)]
             return np.array(wide, dtype=object)
@@ -167,17 +167,13 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def common_prefix(bounds: list[PageBounds], longest: int) -> bytes:
-    """Return the bytes that all values of the pages begin with, at most ``longest`` of them."""
-    lows = [b.minimum for b in bounds if isinstance(b.minimum, bytes)]
-    highs = [b.maximum for b in bounds if isinstance(b.maximum, bytes)]
-    if not lows:
-        return b""
-    low, high = min(lows)[:longest], max(highs)[:longest]
-    length = 0
-    while length < min(len(low), len(high)) and low[length] == high[length]:
-        length += 1
-    return low[:length]
+def common_prefix(bounds: list[PageBounds]) -> bytes:
+    """Return the bytes that all values of the pages begin with, as many as a segment keeps."""
+    ends = [each for b in bounds for each in (b.minimum, b.maximum) if isinstance(each, bytes)]
+    low, high = min(ends, default=b"")[:LONGEST_PREFIX], max(ends, default=b"")
+    # What is less has no more bytes than they have in common.
+    differs = (at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other)
+    return low[: next(differs, len(low))]
 
 
 def slots(bounds: PageBounds, kind: ValueKind, prefix: bytes) -> tuple[int, int, PageFlag]:

@@ -308,7 +308,7 @@ def _check_decode_into(
 ) -> None:
     shape = (stop - start + 5, *values.data.shape[1:])
     out = np.full(shape, 1, values.data.dtype)
-    encoding.decode_into(page, start, stop, out, 3)
+    encoding.decode_into(page, start, stop, out[3 : stop - start + 3])
     assert (bits(out[3 : stop - start + 3]) == bits(values.data[start:stop])).all()
     around = np.concatenate((out[:3], out[stop - start + 3 :]))
     assert (bits(around) == bits(np.full(around.shape, 1, out.dtype))).all()

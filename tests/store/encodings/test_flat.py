@@ -71,7 +71,7 @@ def test_low_words_of_decimals_can_be_filled_in() -> None:
     encoded = flat.encode(values, FAST)
     assert encoded is not None
     wide = np.zeros((9, 2), np.int64)
-    flat.decode_into(store(values, encoded).page(), 0, 9, wide[:, 0], 0)
+    flat.decode_into(store(values, encoded).page(), 0, 9, wide[:, 0])
     assert wide[:, 0].tolist() == list(range(-3, 6))
 
 

@@ -118,7 +118,7 @@ def test_a_character_cut_between_two_values_is_refused() -> None:
 def test_it_is_never_decoded_into_an_array() -> None:
     page = _whole_offsets().page()
     with pytest.raises(TypeError, match="decode\\(\\)"):
-        variable.decode_into(page, 0, 4, np.empty(4, np.uint8), 0)
+        variable.decode_into(page, 0, 4, np.empty(4, np.uint8))
 
 
 @given(text_values(), st.sampled_from(PROFILES), st.data())

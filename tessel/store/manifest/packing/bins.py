@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
 
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
@@ -156,67 +159,36 @@ def _emptiness(target: ManifestSet, each: Bin) -> tuple[int, int, int]:
 def _first_fit(items: Sequence[Item], max_segments: int | None, max_bytes: int) -> list[Bin]:
     if max_segments is None:
         max_segments = sum(item.segments for item in items)
-    room = _Room(max_segments, max_bytes)
+    room = np.tile(np.array([[max_segments], [max_bytes]], np.int64), len(items))
     bins: list[Bin] = []
     for item in items:
-        at = room.take(item.segments, item.size)
+        taken = np.array([item.segments, item.size], np.int64)
+        # One bin more than there are has room: each item fits by itself.
+        at = int((room[:, : len(bins) + 1] >= taken[:, None]).all(axis=0).argmax())
+        room[:, at] -= taken
         if at == len(bins):
             bins.append([])
         bins[at].append(item)
     return bins
 
 
-class _Room:
-    """The room left in each bin, as a tree of maxima, so that the first that fits is found fast.
+Packed = TypeVar("Packed")
 
-    A node bounds both dimensions, so a search may have to turn back where different bins have the
-    room in one and the other; that is rare in practice.
-    """
 
-    def __init__(self, segments: int, size: int) -> None:
-        self._whole = (segments, size)
-        self._leaves = 1
-        self._segments = [segments] * 2
-        self._size = [size] * 2
-
-    def take(self, segments: int, size: int) -> int:
-        """Take room in the first bin that has it, and return its place."""
-        node = self._first_with(segments, size)
-        while node is None:
-            self._double()
-            node = self._first_with(segments, size)
-        place = node - self._leaves
-        self._segments[node] -= segments
-        self._size[node] -= size
-        while node > 1:
-            node //= 2
-            self._bound(node)
-        return place
-
-    def _first_with(self, segments: int, size: int) -> int | None:
-        room_segments, room_size = self._segments, self._size
-        waiting = [1]
-        while waiting:
-            node = waiting.pop()
-            if room_segments[node] >= segments and room_size[node] >= size:
-                if node >= self._leaves:
-                    return node
-                waiting += (2 * node + 1, 2 * node)
-        return None
-
-    def _double(self) -> None:
-        leaves = self._leaves
-        segments, size = self._whole
-        self._segments = [0] * (2 * leaves) + self._segments[leaves:] + [segments] * leaves
-        self._size = [0] * (2 * leaves) + self._size[leaves:] + [size] * leaves
-        self._leaves = 2 * leaves
-        for node in range(self._leaves - 1, 0, -1):
-            self._bound(node)
-
-    def _bound(self, node: int) -> None:
-        left, right = 2 * node, 2 * node + 1
-        self._segments[node] = max(self._segments[left], self._segments[right])
-        self._size[node] = max(self._size[left], self._size[right])
+def fill_in_order(
+    target: ManifestSet, items: Iterable[Packed], weight: Callable[[Packed], tuple[int, int]]
+) -> list[list[Packed]]:
+    """Put items into bins one after the other: segments and bytes of each, which fits by itself."""
+    bins: list[list[Packed]] = []
+    segments = size = 0
+    for item in items:
+        own_segments, own_size = weight(item)
+        segments, size = segments + own_segments, size + own_size
+        if not bins or not target.fits(segments, size):
+            bins.append([])
+            segments, size = own_segments, own_size
+        bins[-1].append(item)
+    return bins
 
 
 def _pair(items: Sequence[Item], count: int, max_bytes: int) -> list[Bin]:

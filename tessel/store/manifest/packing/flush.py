@@ -39,7 +39,6 @@ from tessel.store.manifest.packing.plan import (
 from tessel.store.manifest.packing.repacking import (
     CarriedOut,
     encoded_to_fit,
-    objects_of,
     repackings_of,
 )
 from tessel.store.manifest.packing.rows import (
@@ -50,7 +49,7 @@ from tessel.store.manifest.packing.rows import (
     in_memory,
 )
 from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership, bytes_per_segment
-from tessel.store.manifest.packing.tails import FoldPlan, TailJoin, plan_folds, plan_tails
+from tessel.store.manifest.packing.tails import FoldPlan, plan_folds, plan_tails
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
 _LONGEST = 64
@@ -129,7 +128,12 @@ class Flush:
         """Plan and encode all but the folds of leaves."""
         staged = Staged(self.builder, self.manifest)
         long = {symbol for symbol, (_, base) in self._edited.items() if _is_long(base)}
-        leaving = self._leaving()
+        # Symbols written whole whose leaf packs them go to the tail for now.
+        leaving = {
+            symbol
+            for symbol, (name, state) in self._written.items()
+            if self.configuration.leaf_set(name, *_extent_of(state)) is not None
+        }
         objects, pieces = self._tails(leaving, staged)
         folds = plan_folds(self.configuration, self._edited.keys() - long, self.membership)
         joined, repackings = self._joined(folds, staged)
@@ -159,14 +163,6 @@ class Flush:
 
         return LeafFolds(self.configuration, after, fresh, Staged(self.builder, opened)).fold()
 
-    def _leaving(self) -> set[int]:
-        """Return the symbols written whole whose leaf packs them: they go to the tail for now."""
-        return {
-            symbol
-            for symbol, (name, state) in self._written.items()
-            if self.configuration.leaf_set(name, *_extent_of(state)) is not None
-        }
-
     # --- tails ------------------------------------------------------------------------------------
 
     def _tails(
@@ -194,7 +190,8 @@ class Flush:
             return plan_tails(self.configuration, contents, slice_ends=ends, inflation=inflation)
 
         encoded = encoded_to_fit(self.configuration, planned, lambda each: encode(each, sources))
-        return objects_of(encoded), _in_row_order(encoded)
+        objects = [(each.name, each.data) for each in encoded]
+        return objects, _in_row_order(encoded)
 
     def _joined(
         self, folds: FoldPlan, staged: Staged
@@ -205,11 +202,11 @@ class Flush:
         waiting = [list(group) for group in folds.joined]
         while waiting:
             group = waiting.pop()
-            before = {join.symbol: self._last_extents(join) for join in group}
-            sources = {
-                symbol: PackedRows(self._edited[symbol][1], extents, staged)
-                for symbol, extents in before.items()
-            }
+            sources = {}
+            for join in group:
+                _, state = self._edited[join.symbol]
+                last = state.manifests[-len(join.manifests) :]
+                sources[join.symbol] = PackedRows(state, last, staged)
             planned = PlannedManifest.of(
                 None,
                 [
@@ -223,18 +220,15 @@ class Flush:
                 waiting += [group[:half], group[half:]]
                 continue
             objects.append((encoded.name, encoded.data))
-            for symbol, extents in before.items():
+            for symbol, rows in sources.items():
                 into = (encoded.entries[symbol, 0],)
-                repackings.append(Repacking(self._edited[symbol][0], symbol, extents, into))
+                repackings.append(Repacking(self._edited[symbol][0], symbol, rows.extents, into))
         return objects, repackings
 
     def _is_too_big(self, tail: PlannedManifest, length: int) -> bool:
         limit = self.configuration.set_named(DEFAULT_SET).max_segments
         many = limit is not None and tail.segments > limit
         return many or bool(oversized(self.configuration, [tail], [length]))
-
-    def _last_extents(self, join: TailJoin) -> tuple[ManifestEntry, ...]:
-        return self._edited[join.symbol][1].manifests[-len(join.manifests) :]
 
     # --- packing ----------------------------------------------------------------------------------
 

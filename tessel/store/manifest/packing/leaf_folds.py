@@ -23,9 +23,9 @@ from tessel.options import current
 from tessel.store.history.changes import Repacking, apply
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
+from tessel.store.manifest.packing.bins import fill_in_order
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.plan import Part, PlannedManifest, estimate_bytes_per_segment
-from tessel.store.manifest.packing.repacking import objects_of
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
 from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
@@ -183,7 +183,7 @@ class LeafFolds:
             if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
                 break
             leaves = [[known.get(each.name, each) for each in leaf] for leaf in found]
-        return objects_of([made for _, made in encoded]), repackings
+        return [(made.name, made.data) for _, made in encoded], repackings
 
     def _folded(
         self, leaves: Iterable[Sequence[SymbolPacking]]
@@ -193,9 +193,14 @@ class LeafFolds:
         target, default = self.configuration.sets[0], self.configuration.sets[-1]
         encoded: list[tuple[list[_Join], EncodedManifest]] = []
         for joins in due[:_LEAVES_PER_COMMIT]:
-            encoded += [(group, self._encoded(group, target)) for group in _groups(joins, target)]
+            encoded += [
+                (group, self._encoded(group, target))
+                for group in fill_in_order(target, joins, _weight)
+            ]
         rest = [join for joins in due[_LEAVES_PER_COMMIT:] for join in joins]
-        return encoded + [(group, self._encoded(group, None)) for group in _groups(rest, default)]
+        return encoded + [
+            (group, self._encoded(group, None)) for group in fill_in_order(default, rest, _weight)
+        ]
 
     def _due(self, leaf: Sequence[SymbolPacking]) -> list[_Join]:
         plan = plan_leaf_fold(self.configuration, leaf)
@@ -232,18 +237,5 @@ def _names(leaf: Iterable[SymbolPacking]) -> list[str]:
     return [each.name for each in leaf]
 
 
-def _size(join: _Join) -> int:
-    return join.rows.segments * bytes_per_segment(join.state)
-
-
-def _groups(joins: Iterable[_Join], target: ManifestSet) -> list[list[_Join]]:
-    """Return joins as they fit into manifests of a set, in order; each fits by itself."""
-    groups: list[list[_Join]] = []
-    segments = size = 0
-    for join in joins:
-        segments, size = segments + join.rows.segments, size + _size(join)
-        if not groups or not target.fits(segments, size):
-            groups.append([])
-            segments, size = join.rows.segments, _size(join)
-        groups[-1].append(join)
-    return groups
+def _weight(join: _Join) -> tuple[int, int]:
+    return join.rows.segments, join.rows.segments * bytes_per_segment(join.state)

@@ -146,29 +146,23 @@ class _Outcome:
     split: int = 0
 
 
+@dataclass(eq=False)
 class _Packing:
     """One packing on its way to a plan."""
 
-    def __init__(
-        self,
-        configuration: ManifestConfiguration,
-        changes: Changes,
-        membership: Membership,
-        slice_ends: SliceEnds | None,
-        inflation: Mapping[int, Fraction] | None,
-        afresh: bool,
-    ) -> None:
-        self._configuration = configuration
-        self._changes = changes
-        self._membership = membership
-        self._slice_ends = slice_ends
-        self._inflation = {} if inflation is None else inflation
-        self._afresh = afresh
-        changed = [content.id for content in changes.contents]
+    _configuration: ManifestConfiguration
+    _changes: Changes
+    _membership: Membership
+    _slice_ends: SliceEnds | None
+    _inflation: Mapping[int, Fraction] | None
+    _afresh: bool
+
+    def __post_init__(self) -> None:
+        changed = [content.id for content in self._changes.contents]
         self._closure = Closure(
-            membership,
-            [*changed, *changes.deleted],
-            alone=configuration.usual and not afresh,
+            self._membership,
+            [*changed, *self._changes.deleted],
+            alone=self._configuration.usual and not self._afresh,
         )
         self._pulled: list[str] = []
 
@@ -176,7 +170,7 @@ class _Packing:
         """Pack until no full set has to be pulled in; each set is at most twice."""
         while True:
             items = make_items(
-                self._closure.symbols, self._changes, self._membership, self._inflation
+                self._closure.symbols, self._changes, self._membership, self._inflation or {}
             )
             outcome = self._over_sets(items)
             if outcome is not None:

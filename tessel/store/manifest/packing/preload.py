@@ -6,12 +6,13 @@ no lock, so a fork finds nothing locked; a child begins anew. A failure is told 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 
 from tessel.lazy import dataclass
-from tessel.store.history.snapshot import Member, Snapshot
+from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.symbol import OpenManifest
 from tessel.store.history.versions import Commit
 from tessel.store.manifest.format import ManifestReference
@@ -129,7 +130,7 @@ def chosen_manifests(
         return []
     references: dict[str, str] = {}
     candidates = []
-    for first in _first_members(snapshot):
+    for first in itertools.islice(snapshot.lookup.first_members(), _MOST_CANDIDATES):
         segments, names = 0, []
         for member in snapshot.lookup.members(first.set, first.manifest):
             segments += member.segments
@@ -162,10 +163,3 @@ def _in_leaves(snapshot: Snapshot) -> dict[str, dict[str, int]]:
         if symbols >= _MOST_SYMBOLS:
             break
     return found
-
-
-def _first_members(snapshot: Snapshot) -> Iterator[Member]:
-    for count, member in enumerate(snapshot.lookup.first_members()):
-        if count >= _MOST_CANDIDATES:
-            return
-        yield member

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from fractions import Fraction
 
 from tessel.display.documents import Document, Table
@@ -25,10 +26,11 @@ from tessel.store.manifest.packing.validation import DEFAULT_SET
 from tessel.telemetry import emit
 
 
+@dataclass(eq=False)
 class CarriedOut:
     """A packing plan as it is encoded, planned again until all bytes fit.
 
-    Parameters
+    Attributes
     ----------
     sources
         Rows of the symbols that are written; others are those of the snapshot.
@@ -38,24 +40,14 @@ class CarriedOut:
         Manifests of the same rows that were encoded before, and those that are encoded now.
     """
 
-    def __init__(
-        self,
-        configuration: ManifestConfiguration,
-        membership: SnapshotMembership,
-        sources: dict[int, PackedRows],
-        staged: Staged,
-        *,
-        afresh: bool = False,
-        made: dict[PlannedManifest, EncodedManifest] | None = None,
-    ) -> None:
-        self._configuration = configuration
-        self._membership = membership
-        self._sources = sources
-        self._staged = staged
-        self._afresh = afresh
-        self._made = {} if made is None else made
-        self.plan: PackingPlan | None = None
-        self._encoded: list[EncodedManifest] = []
+    configuration: ManifestConfiguration
+    membership: SnapshotMembership
+    sources: dict[int, PackedRows]
+    staged: Staged
+    afresh: bool = False
+    made: dict[PlannedManifest, EncodedManifest] = field(default_factory=dict)
+    plan: PackingPlan | None = None
+    encoded: list[EncodedManifest] = field(default_factory=list)
 
     def carry_out(self, make: Callable[[Mapping[int, Fraction]], PackingPlan]) -> PackingPlan:
         """Make the plan and encode it, again with measured sizes where it does not fit."""
@@ -66,7 +58,7 @@ class CarriedOut:
                 self._source(symbol)
             return self.plan.written
 
-        self._encoded = encoded_to_fit(self._configuration, planned, self._encode)
+        self.encoded = encoded_to_fit(self.configuration, planned, self._encode)
         assert self.plan is not None
         told = dataclasses.asdict(self.plan.metrics)
         told |= {"flipped": len(told["flipped"]), "released": len(self.plan.released)}
@@ -74,14 +66,13 @@ class CarriedOut:
         return self.plan
 
     def _encode(self, planned: PlannedManifest) -> EncodedManifest:
-        if planned not in self._made:
-            made = encode(planned, self._sources)
-            self._made[planned] = made
-        return self._made[planned]
+        if planned not in self.made:
+            self.made[planned] = encode(planned, self.sources)
+        return self.made[planned]
 
     def objects(self) -> list[tuple[str, bytes]]:
         """Return the manifests to write."""
-        return objects_of(self._encoded)
+        return [(each.name, each.data) for each in self.encoded]
 
     def entries(self) -> dict[int, tuple[ManifestEntry, ...]]:
         """Return the extents of each symbol of the closure afterwards."""
@@ -91,9 +82,9 @@ class CarriedOut:
             extents: list[ManifestEntry] = []
             for each in placements:
                 if each.written is None:
-                    extents += self._sources[symbol].between(each.start, each.stop)
+                    extents += self.sources[symbol].between(each.start, each.stop)
                 else:
-                    extents.append(self._encoded[each.written].entries[symbol, each.start])
+                    extents.append(self.encoded[each.written].entries[symbol, each.start])
             found[symbol] = tuple(extents)
         return found
 
@@ -102,17 +93,17 @@ class CarriedOut:
         return self._source(symbol).slice_ends(self._stays)
 
     def _source(self, symbol: int) -> PackedRows:
-        if symbol not in self._sources:
-            state = self._membership.state_of(symbol)
-            self._sources[symbol] = PackedRows(state, state.manifests, self._staged)
-        return self._sources[symbol]
+        if symbol not in self.sources:
+            state = self.membership.state_of(symbol)
+            self.sources[symbol] = PackedRows(state, state.manifests, self.staged)
+        return self.sources[symbol]
 
     def _stays(self, extent: ManifestEntry, segments: int) -> bool:
         """Whether an extent is a manifest's worth of a big symbol, which a flush leaves whole."""
-        if self._afresh or extent.set != DEFAULT_SET:
+        if self.afresh or extent.set != DEFAULT_SET:
             return False
-        members = self._membership.members_of(extent.reference.object)
-        limit = self._configuration.set_named(DEFAULT_SET).max_segments
+        members = self.membership.members_of(extent.reference.object)
+        limit = self.configuration.set_named(DEFAULT_SET).max_segments
         return len(members) == 1 and (limit is None or segments <= limit)
 
 
@@ -153,11 +144,6 @@ def repackings_of(
         if old:
             found.append(Repacking(membership.name_of(symbol), symbol, old, new))
     return found
-
-
-def objects_of(encoded: Sequence[EncodedManifest]) -> list[tuple[str, bytes]]:
-    """Return names and bytes of encoded manifests."""
-    return [(each.name, each.data) for each in encoded]
 
 
 _ROUNDS = 3

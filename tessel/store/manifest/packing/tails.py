@@ -8,11 +8,11 @@ grows with the logarithm of the appends, and a symbol has a logarithmic number o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tessel.lazy import dataclass
-from tessel.store.manifest.packing.bins import Item, fill, split
+from tessel.store.manifest.packing.bins import Item, fill, fill_in_order, split
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.pack import SliceEnds
 from tessel.store.manifest.packing.plan import (
@@ -108,7 +108,12 @@ def plan_folds(
             packed.append(symbol)
         else:
             joins.append(TailJoin(symbol, run, segments))
-    return FoldPlan(_gather(limits, joins, membership), tuple(packed))
+
+    def weight(join: TailJoin) -> tuple[int, int]:
+        return join.segments, join.segments * membership.bytes_per_segment(join.symbol)
+
+    gathered = fill_in_order(_as_sizes(limits), joins, weight)
+    return FoldPlan(tuple(map(tuple, gathered)), tuple(packed))
 
 
 def plan_tails(
@@ -192,20 +197,3 @@ def _rewritten(
         if not limits.fits(more, more * membership.bytes_per_segment(symbol)):
             return 0
     return own
-
-
-def _gather(
-    limits: ManifestSet, joins: Iterable[TailJoin], membership: Membership
-) -> tuple[tuple[TailJoin, ...], ...]:
-    """Put joins into few manifests, in order of their symbols."""
-    rates: Callable[[int], int] = membership.bytes_per_segment
-    groups: list[list[TailJoin]] = []
-    segments = size = 0
-    for join in joins:
-        more = join.segments * rates(join.symbol)
-        if not groups or not _as_sizes(limits).fits(segments + join.segments, size + more):
-            groups.append([])
-            segments = size = 0
-        groups[-1].append(join)
-        segments, size = segments + join.segments, size + more
-    return tuple(tuple(group) for group in groups)
