@@ -89,10 +89,7 @@ class JoinAsof(Combining):
         """The right, as all clauses over several symbols have it."""
         return (self.other,)
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Units of two symbols in, row slices out: the rows of the left."""
-        return ClauseInfo(Structure.MULTI_SYMBOL, uses_index=True, keeps_count=True)
+    structure = ClauseInfo(Structure.MULTI_SYMBOL, uses_index=True, keeps_count=True)
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
         """Return the columns of both; times and keys that cannot be compared are refused."""

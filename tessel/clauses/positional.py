@@ -32,10 +32,7 @@ class Positional(Clause):
     takes units in order; where ``demand`` is known it stops the stage before as soon as it can.
     """
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Needs everything in order, leaves row slices."""
-        return ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
+    structure = ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""

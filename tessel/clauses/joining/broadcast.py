@@ -176,10 +176,7 @@ class AppendUnmatched(UnboundStep):
     internal: ClassVar[bool] = True
     shape: JoinShape
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out; which rows of the right are used is carried to the end."""
-        return ClauseInfo(Structure.ALL, index=IndexEffect.DROP, carries=Carry.END)
+    structure = ClauseInfo(Structure.ALL, index=IndexEffect.DROP, carries=Carry.END)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join."""
