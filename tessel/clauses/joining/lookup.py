@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.grouped.group_states import POSITION
-from tessel.clauses.joining.shape import JoinShape
+from tessel.clauses.joining.shape import Sides
 from tessel.clauses.values import decimal_words, integers, is_text_or_binary, raw_values
 from tessel.expression.schema import TableSchema
 from tessel.expression.text_bytes import texts_of
@@ -310,7 +310,7 @@ Numbers = NDArray[np.int64]
 _KEY = "__tessel_key"
 
 
-def pairing_schema(shape: JoinShape) -> TableSchema:
+def pairing_schema(shape: Sides) -> TableSchema:
     """Return the columns of the join, and those that tell where a row belongs and its key."""
     schema = TableSchema(shape.schema.arrow).with_column(POSITION, pa.int64())
     return schema.with_column(_KEY, pa.int64())
@@ -343,7 +343,7 @@ class Pairing:
         of one key, which are of one bucket.
     """
 
-    def __init__(self, shape: JoinShape, table: pa.Table) -> None:
+    def __init__(self, shape: Sides, table: pa.Table) -> None:
         self._shape = shape
         # One chunk a column: rows are taken from it again and again.
         self._table = table = table.combine_chunks()
