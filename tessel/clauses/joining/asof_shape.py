@@ -31,6 +31,7 @@ from tessel.clauses.joining.shape import Sides, as_keys
 from tessel.clauses.structures import UnitFacts
 from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.expression.types import DAY_NANOSECONDS, UNIT_NANOSECONDS, counted_nanoseconds
 from tessel.kernels.match_rows import Looks, NearestRows
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
@@ -40,9 +41,6 @@ DIRECTIONS: tuple[str, ...] = get_args(Direction)
 
 Times = NDArray[np.int64]
 Rows = NDArray[np.int64]
-
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_DAY_NS = 86_400 * 10**9
 
 
 def check_tolerance(tolerance: object) -> None:
@@ -126,7 +124,7 @@ class AsofShape(Sides):
         if isinstance(self.tolerance, int):
             own = self.left.type_of(self.index[0])
             if pa.types.is_timestamp(own):
-                return self.tolerance * (NANOSECONDS[own.unit] // NANOSECONDS[kind.unit])
+                return self.tolerance * UNIT_NANOSECONDS[own.unit] // UNIT_NANOSECONDS[kind.unit]
             return self.tolerance
         if pa.types.is_integer(kind):
             raise PlanError(
@@ -134,8 +132,8 @@ class AsofShape(Sides):
                 hint="give a whole number",
             )
         length, days = parse_span(self.tolerance, "tolerance")
-        unit = _DAY_NS if pa.types.is_date(kind) else NANOSECONDS[kind.unit]
-        return length * (_DAY_NS if days else 1) // unit
+        unit = DAY_NANOSECONDS if pa.types.is_date(kind) else UNIT_NANOSECONDS[kind.unit]
+        return length * (DAY_NANOSECONDS if days else 1) // unit
 
     def times(self, table: pa.Table, side: Literal[0, 1]) -> Times:
         """Return the times of the left (0) or the right (1) as they are compared, int64.
@@ -203,9 +201,6 @@ class AsofTable:
         return rows
 
 
-_DAY_MS = 86_400_000
-
-
 def pieces_in_reach(shape: AsofShape, units: Sequence[UnitFacts]) -> list[list[int]]:
     """Return groups of pieces, one for each unit of the left, as positions among all pieces.
 
@@ -217,7 +212,9 @@ def pieces_in_reach(shape: AsofShape, units: Sequence[UnitFacts]) -> list[list[i
     right = [at for at, facts in enumerate(units) if facts.symbol == 1 and facts.rows]
     left = [at for at, facts in enumerate(units) if facts.symbol == 0 and facts.rows]
     one, two = shape.index
-    scales = _scale(shape.left.type_of(one)), _scale(shape.right.type_of(two))
+    # By what times are multiplied, so that those of both sides count the same unit.
+    kinds = shape.left.type_of(one), shape.right.type_of(two)
+    scales = [counted_nanoseconds(kind) or 1 for kind in kinds]
     spans = _spans(units, right, scales[1])
     # Where they do not follow one another each gets all, and finds what is not in order.
     ordered = spans is not None and all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
@@ -255,10 +252,3 @@ def _spans(
     times = [units[at].time_range for at in pieces]
     known = [(each.first * scale, each.last * scale) for each in times if each is not None]
     return known if len(known) == len(pieces) else None
-
-
-def _scale(kind: pa.DataType) -> int:
-    """Return by what times are multiplied, so that those of both sides count the same unit."""
-    if pa.types.is_timestamp(kind):
-        return NANOSECONDS[kind.unit]
-    return _DAY_MS if pa.types.is_date32(kind) else 1

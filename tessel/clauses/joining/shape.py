@@ -32,12 +32,12 @@ from tessel.clauses.values import (
 from tessel.errors import DuplicateColumnError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.expression.text_bytes import decoded_text
+from tessel.expression.types import UNIT_NANOSECONDS
 from tessel.lazy import dataclass
 from tessel.store.promotion import promote
 
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 
-_UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WHOLE_NUMBERS = pa.decimal128(20, 0)
 """Holds every integer of 64 bits, signed or not."""
 _SAMPLE_ROWS = 4096
@@ -94,7 +94,7 @@ def _compared(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_date(type_):
         days = array.cast(pa.date32())  # dates of both widths are counted in days
         return days.view(pa.int32()).cast(pa.int64())
-    factor = _UNITS_A_SECOND[type_.unit] // _UNITS_A_SECOND[array.type.unit]
+    factor = UNIT_NANOSECONDS[array.type.unit] // UNIT_NANOSECONDS[type_.unit]
     return _scaled(array, factor)
 
 
