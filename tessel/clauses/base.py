@@ -38,10 +38,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.capabilities import Consumes, has_capability
-from tessel.clauses.plain import fields_from_json, plain_fields
+from tessel.clauses.plain import fields_from_json
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -52,6 +53,7 @@ from tessel.clauses.structures import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnicodeTextError
+from tessel.expression.named import expression_form
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -299,7 +301,10 @@ class Clause(ABC):
         PlanError
             When a field holds something that has no plain form.
         """
-        return {"clause": self.name, **plain_fields(self, self.name)}
+        data: dict[str, Any] = {"clause": self.name}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            data[field.name] = plain_form(getattr(self, field.name), f"{self.name}.{field.name}")
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -368,6 +373,34 @@ def _for_people(value: object) -> str:
         return f"[{', '.join(map(_for_people, value))}]"
     describe = getattr(value, "describe", None)
     return repr(value) if describe is None else str(describe())
+
+
+def plain_form(value: Any, place: str) -> Any:
+    """Return what stands in a field as plain data; PlanError where it has no such form.
+
+    Parameters
+    ----------
+    place
+        What the field is, for messages.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, Expression):
+        return {"expression": expression_form(value)}
+    if isinstance(value, np.generic | enum.Enum):
+        return value.item() if isinstance(value, np.generic) else value.value
+    if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, tuple | list):
+        return [plain_form(item, f"{place}[{at}]") for at, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): plain_form(item, f"{place}.{key}") for key, item in value.items()}
+    raise PlanError(
+        f"{place} is a {type(value).__name__}, which has no plain form",
+        hint="hold text, numbers, lists or expressions in the fields of a clause, or give the "
+        "clause a to_json and a from_json of its own",
+        field=place,
+    )
 
 
 def check_texts(value: Any, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Clauses as plain data and back: the JSON form, driven by the fields and their annotations.
+"""Clauses from plain data: the reading half of the JSON form, driven by the fields' annotations.
 
 Nothing from outside is trusted: unknown and absent fields, and values of another type than the
 field declares, give a ``PlanFormatError`` that names the path.
@@ -7,53 +7,15 @@ field declares, give a ``PlanFormatError`` that names the path.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from tessel.errors import PlanError, PlanFormatError, nearest
-from tessel.expression.named import expression_form, expression_from_form
+from tessel.errors import PlanFormatError, nearest
+from tessel.expression.named import expression_from_form
 from tessel.expression.node import Expression
-
-
-def plain_fields(value: Any, place: str) -> dict[str, Any]:
-    """Return the fields of a dataclass as plain data; PlanError for one that has no such form.
-
-    Parameters
-    ----------
-    place
-        What the fields are of, for messages.
-    """
-    return {
-        field.name: _plain(getattr(value, field.name), f"{place}.{field.name}")
-        for field in dataclasses.fields(value)
-    }
-
-
-def _plain(value: Any, place: str) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value.value if isinstance(value, enum.Enum) else value
-    if isinstance(value, Expression):
-        return {"expression": expression_form(value)}
-    if isinstance(value, np.generic | enum.Enum):
-        return value.item() if isinstance(value, np.generic) else value.value
-    if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, tuple | list):
-        return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, f"{place}.{key}") for key, item in value.items()}
-    raise PlanError(
-        f"{place} is a {type(value).__name__}, which has no plain form",
-        hint="hold text, numbers, lists or expressions in the fields of a clause, or give the "
-        "clause a to_json and a from_json of its own",
-        field=place,
-    )
 
 
 def fields_from_json(cls: type, data: Mapping[str, Any], path: str | None = None) -> dict[str, Any]:

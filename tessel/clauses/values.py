@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array, unified
-from tessel.expression.types import plain_type as decoded_type
 
 BoolArray = NDArray[np.bool_]
 
@@ -30,10 +29,17 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     float32, and decimals of 32 and 64 bits become decimal128 of the same precision and scale.
     Every other type is itself.
     """
-    found = decoded_type(data_type)
-    if pa.types.is_decimal32(found) or pa.types.is_decimal64(found):
-        return pa.decimal128(found.precision, found.scale)
-    return found
+    if pa.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    if pa.types.is_float16(data_type):
+        return pa.float32()
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return data_type
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:

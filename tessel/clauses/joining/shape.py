@@ -8,6 +8,7 @@ cannot count equals no value of the other side, so it becomes missing and nothin
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -19,9 +20,10 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
+from tessel.clauses.base import plain_form
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.grouped.numbering import dictionary_parts
-from tessel.clauses.plain import fields_from_json, plain_fields
+from tessel.clauses.plain import fields_from_json
 from tessel.clauses.values import (
     integers,
     is_temporal,
@@ -144,7 +146,8 @@ class Sides:
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape as plain data."""
-        return plain_fields(self, self.verb)
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {each.name: plain_form(getattr(self, each.name), each.name) for each in fields}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
