@@ -42,7 +42,6 @@ class InOrder(Clause):
     """Make a column the time index, as rows pass that are ordered by it already."""
 
     name: ClassVar[str] = "in_order"
-    internal: ClassVar[bool] = True
     column: str
     symbol: str
     hint: str = _NOT_ORDERED
@@ -138,10 +137,6 @@ class _OfTwoSymbols(JoinStep):
             Structure.MULTI_SYMBOL, adds=frozenset(self.shape.schema.names), keeps_count=True
         )
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join."""
-        return self.shape.schema
-
 
 @register
 @dataclass(frozen=True)
@@ -149,7 +144,6 @@ class BroadcastAsof(_OfTwoSymbols, UnboundStep):
     """Put rows of the right, which are all here, beside those of units of the left."""
 
     name: ClassVar[str] = "broadcast_asof"
-    internal: ClassVar[bool] = True
     shape: AsofShape
     symbol: str
 
@@ -193,7 +187,6 @@ class HashAsof(BucketStep):
     """Join one bucket of both sides; the rows that come out say where they belong."""
 
     name: ClassVar[str] = "hash_asof"
-    internal: ClassVar[bool] = True
     shape: AsofShape
     buckets: int
 
@@ -213,7 +206,6 @@ class AsofInputs(_OfTwoSymbols):
     """Put rows of one ordered stream beside those of another, without keys."""
 
     name: ClassVar[str] = "asof_inputs"
-    internal: ClassVar[bool] = True
     shape: AsofShape
     inputs: tuple[str, str]
 

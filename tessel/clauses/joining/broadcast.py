@@ -47,7 +47,6 @@ class BroadcastJoin(UnboundStep):
     """
 
     name: ClassVar[str] = "broadcast_join"
-    internal: ClassVar[bool] = True
     shape: JoinShape
     codes: tuple[str, ...] = ()
     held: Literal["left", "right"] = "right"
@@ -171,14 +170,9 @@ class AppendUnmatched(UnboundStep):
     """Let the rows of a join pass, then give the right rows that none of them used."""
 
     name: ClassVar[str] = "append_unmatched"
-    internal: ClassVar[bool] = True
     shape: JoinShape
 
     structure = ClauseInfo(Structure.ALL, index=IndexEffect.DROP, carries=Carry.END)
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join."""
-        return self.shape.schema
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what knows the rows of the right."""

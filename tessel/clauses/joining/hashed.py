@@ -55,7 +55,6 @@ class JoinPartition(JoinStep):
     """
 
     name: ClassVar[str] = "join_partition"
-    internal: ClassVar[bool] = True
     shape: JoinShape | AsofShape
     side: Literal["left", "right"]
     buckets: int
@@ -112,7 +111,6 @@ class HashJoin(BucketStep):
     """
 
     name: ClassVar[str] = "hash_join"
-    internal: ClassVar[bool] = True
     shape: JoinShape
     buckets: int
     right_units: int = MOST_UNITS
@@ -290,7 +288,6 @@ class ExpandJoined(JoinStep):
     """Make the rows of output of one unit, for which several buckets gave rows, in their order."""
 
     name: ClassVar[str] = "expand_joined"
-    internal: ClassVar[bool] = True
     shape: JoinShape | AsofShape
 
     @property
@@ -303,10 +300,6 @@ class ExpandJoined(JoinStep):
             index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
             apart=True,
         )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, with the left's index where it stays."""
-        return self.shape.schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Make all rows."""

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence, Sized
-from typing import Any
+from typing import Any, ClassVar
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import CombinedInput, PlanLimits
@@ -57,9 +57,14 @@ def part_bytes() -> int:
 
 
 class JoinStep(Clause):
-    """A step that is told to people by the shape of its join."""
+    """A step of a join, told to people by its shape; the planner makes it."""
 
+    internal: ClassVar[bool] = True
     shape: AsofShape | JoinShape
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join."""
+        return self.shape.schema
 
     def describe(self) -> str:
         """Return one line for people."""
