@@ -156,8 +156,7 @@ class ClauseInfo:
     @property
     def keeps_slices(self) -> bool:
         """Whether it takes row slices and leaves them, each for itself."""
-        is_slices = self.input is self.output is Structure.ROW_SLICE
-        return is_slices and self.carries is None
+        return self.input is self.output is Structure.ROW_SLICE and self.carries is None
 
 
 def drops_rows(clause: Clause) -> bool:
@@ -376,13 +375,7 @@ def _for_people(value: object) -> str:
 
 
 def plain_form(value: Any, place: str) -> Any:
-    """Return what stands in a field as plain data; PlanError where it has no such form.
-
-    Parameters
-    ----------
-    place
-        What the field is, for messages.
-    """
+    """Return a field as plain data; PlanError, which names its place, where it has no such form."""
     if value is None or isinstance(value, str | int | float):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, Expression):

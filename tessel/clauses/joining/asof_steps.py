@@ -42,6 +42,7 @@ class InOrder(Clause):
     """Make a column the time index, as rows pass that are ordered by it already."""
 
     name: ClassVar[str] = "in_order"
+    internal: ClassVar[bool] = True
     column: str
     symbol: str
     hint: str = _NOT_ORDERED
