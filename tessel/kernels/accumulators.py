@@ -7,8 +7,8 @@ limbs of its own rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from tessel.kernels.exact_adding import (
     LEAST_EXPONENT,
     LIMB_BITS,
     add_doubles,
+    add_integers,
     add_limbs,
     add_products,
     bound_accumulators,
@@ -27,8 +28,26 @@ from tessel.kernels.exact_adding import (
 from tessel.kernels.running_rows import find_exponents
 
 Integers = NDArray[np.int64]
-Normalized = tuple[NDArray[np.int32], Integers, NDArray[np.int32]]
-"""First limb, ends and limbs, as `ExactSums` has them."""
+
+
+class Limbs(NamedTuple):
+    """Limbs numbers, one a group.
+
+    Number ``g`` is ``sum(limbs[j] * 2**(32 * (first[g] + j - ends[g])))`` over its own limbs ``j``
+    in ``[ends[g], ends[g + 1])``: two's complement, of which the last limb has the sign and the
+    others stand for their bits. The first is not 0, and no limb is there for the sign alone where
+    that below has it; of zero there is none, and ``first`` is 0.
+
+    Attributes
+    ----------
+    first, ends, limbs
+        int32, shape ``(groups,)``; int64, shape ``(groups + 1,)``; int32, shape ``(ends[-1],)``.
+    """
+
+    first: NDArray[np.int32]
+    ends: Integers
+    limbs: NDArray[np.int32]
+
 
 NOWHERE = 1 << 20
 """More than the number of any limb."""
@@ -92,6 +111,21 @@ class Accumulators:
         )  # fmt: skip
 
     @classmethod
+    def of_parts(cls, parts: Mapping[int, Integers], groups: int) -> Self:
+        """Add up whole numbers times powers of two: a number a group, by exponent."""
+        lowest, highest = (edge(parts, default=0) // LIMB_BITS for edge in (min, max))
+        codes = np.arange(groups)
+        if any(exponent % LIMB_BITS for exponent in parts):
+            made = cls.of(codes, groups, lowest, highest + 3)
+            for exponent, numbers in parts.items():
+                made.add(add_integers, [numbers], codes, exponent, True)
+            return made
+        made = cls.of(codes[:0], groups, lowest, highest + 1)
+        for exponent, numbers in parts.items():
+            made._cells.reshape(groups, -1)[:, exponent // LIMB_BITS - lowest] = numbers
+        return made
+
+    @classmethod
     def of_factors(
         cls, factors: Sequence[NDArray[np.float64]], codes: Integers, groups: int
     ) -> Self | None:
@@ -129,11 +163,7 @@ class Accumulators:
             parts = (np.ascontiguousarray(column[rows]) for column in columns)
             kernel(*parts, codes[rows], *more, self._base, self._cells)
 
-    def put(self, place: int, numbers: Integers) -> None:
-        """Put a number of 64 bits into one cell of each accumulator; all are of one length."""
-        self._cells.reshape(len(self._base), -1)[:, place] = numbers
-
-    def add_sums(self, sums: Normalized, codes: Integers) -> None:
+    def add_sums(self, sums: Limbs, codes: Integers) -> None:
         """Add normalized sums."""
         self._reserve(len(codes))
         add_limbs(*sums, codes, self._base, self._cells)
@@ -144,8 +174,8 @@ class Accumulators:
             self._rows = 0
         self._rows += rows
 
-    def normalized(self) -> Normalized:
-        """Return the limbs that `ExactSums` is made of; no number can be added afterwards."""
+    def normalized(self) -> Limbs:
+        """Return the sums; no number can be added afterwards."""
         first_limb, limbs = np.empty(len(self._base), np.int32), self._cells.view(np.int32)
         normalize_accumulators(self._base, self._cells, first_limb, self._starts, limbs)
-        return first_limb, self._starts, limbs[: self._starts[-1]].copy()
+        return Limbs(first_limb, self._starts, limbs[: self._starts[-1]].copy())

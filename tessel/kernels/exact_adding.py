@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
@@ -145,6 +146,20 @@ def add_totals(codes: Any, numbers: Any, sums: Any) -> None:
     """Add integers to the sums of their groups, which stay below 64 bits."""
     for row in range(len(codes)):
         sums[np.uint64(codes[row])] += numbers[row]
+
+
+def add_by_group(sums: NDArray[np.int64], codes: NDArray[np.int64], numbers: NDArray[Any]) -> None:
+    """Add integers to the sums of their groups, in place; no sum passes 64 bits.
+
+    Parameters
+    ----------
+    sums
+        int64, shape ``(groups,)``.
+    codes, numbers
+        int64 and integers of any type, shape ``(rows,)``.
+    """
+    numbers = np.ascontiguousarray(numbers, np.int64)
+    add_totals(np.ascontiguousarray(codes), numbers, sums)
 
 
 @inner

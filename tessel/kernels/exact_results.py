@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
 _LIMB = 32
+_DECIMAL_STEP = 9
 _MASK = (1 << _LIMB) - 1
 _NOT_FINITE = 2047
 _INFINITY = _NOT_FINITE << 52
@@ -23,6 +25,13 @@ _LEAST_EXPONENT = -1074
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _BITS, _ALL = np.uint64(_LIMB), np.uint64(_MASK)
 _BIT_63 = np.uint64(1 << 63)
+
+
+def decimal_steps(digits: int) -> NDArray[np.int64]:
+    """Return factors of ``10**digits`` of one limb each."""
+    steps = [10**_DECIMAL_STEP] * (digits // _DECIMAL_STEP)
+    rest = digits % _DECIMAL_STEP
+    return np.array([*steps, 10**rest] if rest else steps, np.int64)
 
 
 @inner

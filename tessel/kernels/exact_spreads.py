@@ -74,9 +74,8 @@ def exact_spreads(
     results, fits = np.empty(sums.groups, np.int64), np.empty(sums.groups, np.bool_)
     scratch = np.empty(_SCRATCH_LIMBS + len(factors) + len(divisors), np.uint64)
     round_spreads(
-        sums.first_limb, sums.ends, sums.limbs, squares.first_limb, squares.ends, squares.limbs,
-        np.ascontiguousarray(counts), ddof, of_mean, root, whole, factors, divisors, scratch,
-        results, fits,
+        *sums.limbs, *squares.limbs, np.ascontiguousarray(counts), ddof, of_mean, root, whole,
+        factors, divisors, scratch, results, fits,
     )  # fmt: skip
     return (results if whole else results.view(np.float64)), fits
 

@@ -6,88 +6,97 @@ two and products of doubles are added without rounding; sums add up, slide along
 rounded once, as quotients or integers. Overflow is a property of what a sum is rounded to:
 partial sums may leave any type and come back. Infinities are flags beside the sums.
 
-The state is canonical: the same multiset of values has the same state, however it was cut and
-merged. What Arrow columns are summed as is in :mod:`tessel.clauses.aggregates.kernels.sums`; loops
-are in :mod:`tessel.kernels.exact_adding` and :mod:`tessel.kernels.exact_results`.
+Limbs are canonical: the same values have the same, however they were cut and merged. As what Arrow
+columns are summed is in :mod:`tessel.clauses.aggregates.kernels.sums`; loops are in
+:mod:`tessel.kernels.exact_adding` and :mod:`tessel.kernels.exact_results`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessel.cached import cached
-from tessel.kernels.accumulators import NOWHERE, Accumulators
+from tessel.kernels.accumulators import NOWHERE, Accumulators, Limbs
 from tessel.kernels.exact_adding import (
     LIMB_BITS,
+    add_by_group,
     add_integers,
-    add_totals,
     find_limbs,
     slide_window,
 )
-from tessel.kernels.exact_results import round_integers, round_sums, write_words
+from tessel.kernels.exact_results import decimal_steps, round_integers, round_sums, write_words
 from tessel.kernels.group_rows import rows_of_runs
-from tessel.lazy import dataclass
 
-Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 POSITIVE, NEGATIVE = 1, 2
 """Flags of sums with infinite values; with values of both kinds, both."""
 
-_LARGEST = (1 << 63) - 1
-_DECIMAL_STEP = 9
-_NONE = np.zeros(0, np.int64)
+_LARGEST, _ROOM = (1 << 63) - 1, 1 << 62
+_EXACT = 1 << 53
+"""Whole numbers up to this are doubles, and a quotient of two is rounded once."""
 
 
-@dataclass(frozen=True, eq=False)
 class ExactSums:
-    """One exact sum a group.
+    """One exact sum a group, which nothing changes.
 
-    Group ``g`` sums to ``sum(limbs[j] * 2**(32 * (first_limb[g] + j - ends[g])))`` over its own
-    limbs ``j`` in ``[ends[g], ends[g + 1])``: two's complement, of which the last limb has the sign
-    and the others stand for their bits. The first is not 0, and no limb is there for the sign alone
-    where that below has it.
+    Sums are held in parts, whole numbers times powers of two, as kernels leave them, and become
+    limbs where somebody asks for these: integers, and most quotients of them, do without.
 
-    Attributes
+    Parameters
     ----------
-    first_limb
-        int32, shape ``(groups,)``; 0 where the sum is zero.
-    ends
-        int64, shape ``(groups + 1,)``.
-    limbs
-        int32, shape ``(ends[-1],)``.
+    groups
+        How many sums there are.
+    limbs, parts
+        The sums, one of both; parts by exponent, without those that are 0 in all groups.
     infinities
         uint8, shape ``(groups,)``: `POSITIVE` and `NEGATIVE`, where any value was infinite; the
-        sum is that of the others.
+        sum is that of the others. None for nowhere, as with parts.
+    largest
+        What no number of the parts exceeds in size.
     """
 
-    first_limb: NDArray[np.int32]
-    ends: Integers
-    limbs: NDArray[np.int32]
-    infinities: NDArray[np.uint8]
+    def __init__(
+        self,
+        groups: int,
+        limbs: Limbs | None = None,
+        infinities: NDArray[np.uint8] | None = None,
+        parts: Mapping[int, Integers] | None = None,
+        largest: int = 0,
+    ) -> None:
+        self.groups = groups
+        self._parts, self._largest = parts, largest
+        self.infinities = np.zeros(groups, np.uint8) if infinities is None else infinities
+        if limbs is not None:
+            self.limbs = limbs
+
+    @cached
+    def limbs(self) -> Limbs:
+        """The sums as normalized numbers."""
+        return Accumulators.of_parts(self._parts or {}, self.groups).normalized()
 
     @property
-    def groups(self) -> int:
-        """How many sums there are."""
-        return len(self.first_limb)
+    def lines(self) -> Iterable[NDArray[Any]]:
+        """The arrays that are held."""
+        if self._parts is not None:
+            return self._parts.values()
+        return *self.limbs, self.infinities
+
+    @property
+    def _whole(self) -> Integers | None:
+        """The sums where they are integers of 64 bits, which need no limbs; else None."""
+        if self._parts is None or self._parts.keys() - {0}:
+            return None
+        return self._parts[0] if self._parts else np.zeros(self.groups, np.int64)
 
     # --- adding -----------------------------------------------------------------------------------
-
-    @classmethod
-    def _of(
-        cls, accumulated: Accumulators, infinities: NDArray[np.uint8] | None = None
-    ) -> ExactSums:
-        first_limb, ends, limbs = accumulated.normalized()
-        if infinities is None:
-            infinities = np.zeros(len(first_limb), np.uint8)
-        return cls(first_limb, ends, limbs, infinities)
 
     @classmethod
     def of_doubles(cls, values: Doubles, codes: Integers, groups: int) -> ExactSums:
@@ -97,20 +106,10 @@ class ExactSums:
         ----------
         values
             float64, shape ``(rows,)``; no NaN. Infinities are allowed.
-        codes
-            int64, shape ``(rows,)``, in ``[0, groups)``.
-        groups
-            How many groups there are; those without rows sum to zero.
+        codes, groups
+            int64, shape ``(rows,)``, in ``[0, groups)``; groups without rows sum to zero.
         """
-        accumulated = Accumulators.of_factors([values], codes, groups)
-        if accumulated is not None:
-            return cls._of(accumulated)
-        finite = np.isfinite(values)
-        infinities = np.zeros(groups, np.uint8)
-        infinities[codes[values == np.inf]] = POSITIVE
-        infinities[codes[values == -np.inf]] |= np.uint8(NEGATIVE)
-        found = cls.of_doubles(values[finite], codes[finite], groups)
-        return replace(found, infinities=infinities)
+        return cls._of_factors([[values]], codes, groups)
 
     @classmethod
     def of_products(
@@ -128,38 +127,42 @@ class ExactSums:
         codes, groups
             As for `of_doubles`.
         """
-        pairs = [
-            Accumulators.of_factors(pair, codes, groups) for pair in itertools.product(left, right)
+        return cls._of_factors([left, right], codes, groups)
+
+    @classmethod
+    def _of_factors(
+        cls, factors: Sequence[Sequence[Doubles]], codes: Integers, groups: int
+    ) -> ExactSums:
+        made = [
+            Accumulators.of_factors(each, codes, groups) for each in itertools.product(*factors)
         ]
-        found = [cls._of(accumulated) for accumulated in pairs if accumulated is not None]
-        if len(found) == len(pairs):
+        found = [cls(groups, each.normalized()) for each in made if each is not None]
+        if len(found) == len(made):
             if len(found) == 1:
                 return found[0]
             return cls.total(found, np.tile(np.arange(groups), len(found)), groups)
-        finite = np.isfinite(left[0]) & np.isfinite(right[0])
-        some, others = codes[finite], codes[~finite]
-        one, other = (sum(part[~finite] for part in parts) for parts in (left, right))
+        finite = np.logical_and.reduce([np.isfinite(parts[0]) for parts in factors])
         with np.errstate(invalid="ignore"):
-            products = one * other
-        infinities = np.zeros(groups, np.uint8)
+            products = math.prod(sum(part[~finite] for part in parts) for parts in factors)
+        infinities, others = np.zeros(groups, np.uint8), codes[~finite]
         infinities[others[~(products < 0)]] = POSITIVE
         infinities[others[~(products > 0)]] |= np.uint8(NEGATIVE)
-        left, right = ([part[finite] for part in parts] for parts in (left, right))
-        return replace(cls.of_products(left, right, some, groups), infinities=infinities)
+        rest = [[part[finite] for part in parts] for parts in factors]
+        return cls(groups, cls._of_factors(rest, codes[finite], groups).limbs, infinities)
 
     @classmethod
     def of_integers(cls, values: NDArray[Any], codes: Integers, groups: int) -> ExactSums:
         """Add integers of any width up to 64 bits, signed or not, by group."""
-        largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-        if largest * len(values) <= _LARGEST:
+        largest = _largest(values) * len(values)
+        if largest <= _LARGEST:
             totals = np.zeros(groups, np.int64)
             add_by_group(totals, codes, values)
-            return cls.of_parts({0: totals}, groups)
+            return cls.of_parts({0: totals}, groups, largest)
         signed = values.dtype.kind != "u"
         wide = np.ascontiguousarray(values, np.int64 if signed else np.uint64).view(np.int64)
         accumulated = Accumulators.of_integers(codes, groups, bits=64)
         accumulated.add(add_integers, [wide], codes, 0, signed)
-        return cls._of(accumulated)
+        return cls(groups, accumulated.normalized())
 
     @classmethod
     def of_decimals(cls, words: Integers, codes: Integers, groups: int) -> ExactSums:
@@ -178,35 +181,38 @@ class ExactSums:
         accumulated = Accumulators.of_integers(codes, groups, bits=128)
         for place, word in enumerate((low, high)):
             accumulated.add(add_integers, [word], codes, 64 * place, place > 0)
-        return cls._of(accumulated)
+        return cls(groups, accumulated.normalized())
 
     @classmethod
-    def of_parts(cls, parts: Mapping[int, Integers], groups: int) -> ExactSums:
+    def of_parts(
+        cls, parts: Mapping[int, Integers], groups: int, largest: int = _LARGEST
+    ) -> ExactSums:
         """Return the sums of whole numbers times powers of two.
 
         Parameters
         ----------
         parts
-            By exponent, int64 below ``2**62`` in size, shape ``(groups,)``; a single one may be
-            any.
+            By exponent, int64, shape ``(groups,)``; of several, below ``2**62`` in size.
+        largest
+            What none exceeds in size. Sums are added in parts while these have room.
         """
-        parts = {exponent: numbers for exponent, numbers in parts.items() if numbers.any()}
-        lowest, highest = (edge(parts, default=0) // LIMB_BITS for edge in (min, max))
-        if all(exponent % LIMB_BITS == 0 for exponent in parts):
-            accumulated = Accumulators.of(_NONE, groups, lowest, highest + 1)
-            for exponent, numbers in parts.items():
-                accumulated.put(exponent // LIMB_BITS - lowest, numbers)
-            return cls._of(accumulated)
-        codes = np.arange(groups)
-        accumulated = Accumulators.of(codes, groups, lowest, highest + 3)
-        for exponent, numbers in parts.items():
-            accumulated.add(add_integers, [numbers], codes, exponent, True)
-        return cls._of(accumulated)
+        some = {exponent: numbers for exponent, numbers in parts.items() if numbers.any()}
+        return cls(groups, parts=some, largest=largest)
 
     @classmethod
     def total(cls, parts: Sequence[ExactSums], codes: Integers, groups: int) -> ExactSums:
         """Add the sums of all parts by group: the ``i``-th of them goes to ``codes[i]``."""
-        ranges = [part._limb_range for part in parts if len(part.limbs)]
+        edges = list(itertools.pairwise(np.cumsum([0, *(part.groups for part in parts)]).tolist()))
+        largest = sum(part._largest for part in parts)
+        if largest < _ROOM and all(part._parts is not None for part in parts):
+            sums: dict[int, Integers] = {}
+            for part, (start, stop) in zip(parts, edges, strict=True):
+                for exponent, numbers in (part._parts or {}).items():
+                    if exponent not in sums:
+                        sums[exponent] = np.zeros(groups, np.int64)
+                    add_by_group(sums[exponent], codes[start:stop], numbers)
+            return cls(groups, parts=sums, largest=largest)
+        ranges = [part._limb_range for part in parts if len(part.limbs.limbs)]
         lowest = min((first for first, _ in ranges), default=0)
         above = max((last for _, last in ranges), default=0)
         codes = np.ascontiguousarray(codes)
@@ -214,35 +220,35 @@ class ExactSums:
             codes, groups, lowest, above, lambda: cls.stacked(parts)._limbs_of_rows()
         )
         infinities = np.zeros(groups, np.uint8)
-        start = 0
-        for part in parts:
-            own = codes[start : start + part.groups]
-            accumulated.add_sums((part.first_limb, part.ends, part.limbs), own)
+        for part, (start, stop) in zip(parts, edges, strict=True):
+            own = codes[start:stop]
+            accumulated.add_sums(part.limbs, own)
             for flag in (POSITIVE, NEGATIVE) if part.infinities.any() else ():
                 infinities[own[(part.infinities & flag) != 0]] |= np.uint8(flag)
-            start += part.groups
-        return cls._of(accumulated, infinities)
+        return cls(groups, accumulated.normalized(), infinities)
 
     @classmethod
     def stacked(cls, parts: Sequence[ExactSums]) -> ExactSums:
         """Return the sums of several as those of more groups; of one at least."""
         if len(parts) == 1:
             return parts[0]
-        starts = np.cumsum([0, *(len(part.limbs) for part in parts)])
-        ends = [part.ends[1:] + start for part, start in zip(parts, starts, strict=False)]
-        return cls(
-            np.concatenate([part.first_limb for part in parts]),
-            np.concatenate([starts[:1], *ends]),
-            np.concatenate([part.limbs for part in parts]),
-            np.concatenate([part.infinities for part in parts]),
-        )
+        firsts, all_ends, limbs = zip(*(part.limbs for part in parts), strict=True)
+        starts = np.cumsum([0, *map(len, limbs)])
+        moved = (own[1:] + start for own, start in zip(all_ends, starts, strict=False))
+        ends = np.concatenate([starts[:1], *moved])
+        held = Limbs(np.concatenate(firsts), ends, np.concatenate(limbs))
+        return cls(len(held.first), held, np.concatenate([part.infinities for part in parts]))
 
     def take(self, groups: Integers) -> ExactSums:
         """Return some of the sums."""
-        starts, stops = self.ends[groups], self.ends[groups + 1]
-        ends = np.concatenate([self.ends[:1] * 0, np.cumsum(stops - starts)])
-        limbs = self.limbs[rows_of_runs(starts, stops)]
-        return ExactSums(self.first_limb[groups], ends, limbs, self.infinities[groups])
+        if self._parts is not None:
+            parts = {exponent: numbers[groups] for exponent, numbers in self._parts.items()}
+            return ExactSums(len(groups), parts=parts, largest=self._largest)
+        first, ends, limbs = self.limbs
+        starts, stops = ends[groups], ends[groups + 1]
+        ends = np.concatenate([ends[:1] * 0, np.cumsum(stops - starts)])
+        held = Limbs(first[groups], ends, limbs[rows_of_runs(starts, stops)])
+        return ExactSums(len(groups), held, self.infinities[groups])
 
     def windows(
         self, starts: Integers, stops: Integers, order: Integers | None = None
@@ -257,7 +263,7 @@ class ExactSums:
         order
             int64: which sum has which place; None where each has its own.
         """
-        lowest, above = self._limb_range if len(self.limbs) else (0, 0)
+        lowest, above = self._limb_range if len(self.limbs.limbs) else (0, 0)
         cells, copy = np.zeros((2, above - lowest + 1), np.int64)
         order = np.arange(self.groups) if order is None else np.ascontiguousarray(order)
         starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
@@ -265,14 +271,13 @@ class ExactSums:
         # What is not written to takes no memory.
         limbs = np.empty(len(starts) * len(cells), np.int32)
         slide_window(
-            self.first_limb, self.ends, self.limbs, order, starts, stops, lowest, cells, copy,
-            first_limb, ends, limbs,
-        )  # fmt: skip
+            *self.limbs, order, starts, stops, lowest, cells, copy, first_limb, ends, limbs
+        )
         infinities = np.zeros(len(starts), np.uint8)
         for flag in (POSITIVE, NEGATIVE) if self.infinities.any() else ():
             so_far = np.cumsum([0, *((self.infinities[order] & flag) != 0)])
             infinities[so_far[stops] > so_far[starts]] |= np.uint8(flag)
-        return ExactSums(first_limb, ends, limbs[: ends[-1]], infinities)
+        return ExactSums(len(starts), Limbs(first_limb, ends, limbs[: ends[-1]]), infinities)
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -297,13 +302,15 @@ class ExactSums:
             each = np.broadcast_to(divisors, self.groups).tolist()
             # True division of Python integers is correctly rounded.
             return np.array([self.number(group) * above / n for group, n in enumerate(each)])
+        whole, power = self._whole, 10**scale
+        most = power * (1 if counts is None else max(1, int(counts.max(initial=1))))
+        if whole is not None and most <= _EXACT and _largest(whole) <= _EXACT:
+            return np.asarray(whole / (power if counts is None else np.maximum(counts, 1) * power))
         divisors = decimal_steps(scale)
         results = np.empty(self.groups, np.int64)
-        round_sums(
-            self.first_limb, self.ends, self.limbs,
-            _NONE if counts is None else np.ascontiguousarray(counts),
-            divisors, np.zeros(len(divisors), np.uint64), results,
-        )  # fmt: skip
+        given = np.zeros(0, np.int64) if counts is None else np.ascontiguousarray(counts)
+        remainders = np.zeros(len(divisors), np.uint64)
+        round_sums(*self.limbs, given, divisors, remainders, results)
         found = results.view(np.float64)
         if self.infinities.any():
             for flags, value in ((1, np.inf), (2, -np.inf), (3, np.nan)):
@@ -319,11 +326,10 @@ class ExactSums:
             int64, shape ``(groups,)``; 0 counts as 1. The mean of 64-bit integers always fits.
         """
         results = np.empty(self.groups, np.int64)
-        counts = np.ascontiguousarray(counts)
-        round_integers(self.first_limb, self.ends, self.limbs, counts, results)
+        round_integers(*self.limbs, np.ascontiguousarray(counts), results)
         return results
 
-    def words(self, width: int, exponent: int = 0) -> tuple[Integers, Bools]:
+    def words(self, width: int, exponent: int = 0) -> tuple[Integers, NDArray[np.bool_]]:
         """Return ``sum / 2**exponent``, rounded down, as two's complement words.
 
         Returns
@@ -335,11 +341,14 @@ class ExactSums:
         """
         words = np.empty((self.groups, width), np.int64)
         fits = np.empty(self.groups, np.bool_)
-        write_words(self.first_limb, self.ends, self.limbs, exponent, words, fits)
+        write_words(*self.limbs, exponent, words, fits)
         return words, fits
 
-    def integers(self, *, signed: bool) -> tuple[NDArray[Any], Bools]:
+    def integers(self, *, signed: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return sums of integers in 64 bits, and which of them do not fit."""
+        whole = self._whole
+        if whole is not None and (signed or not (whole < 0).any()):
+            return whole.view(np.int64 if signed else np.uint64), np.zeros(self.groups, np.bool_)
         if signed:
             words, fits = self.words(1)
             return words[:, 0], ~fits
@@ -348,26 +357,27 @@ class ExactSums:
 
     def numbers(self) -> tuple[list[int], list[int]]:
         """Return Python integers and exponents: sum ``g`` is ``integers[g] * 2**exponents[g]``."""
-        ends, limbs = self.ends.tolist(), self.limbs.astype("<i4").tobytes()
+        first, ends, limbs = self.limbs
+        octets = limbs.astype("<i4").tobytes()
         integers = [
-            int.from_bytes(limbs[4 * start : 4 * stop], "little", signed=True)
-            for start, stop in itertools.pairwise(ends)
+            int.from_bytes(octets[4 * start : 4 * stop], "little", signed=True)
+            for start, stop in itertools.pairwise(ends.tolist())
         ]
-        return integers, (self.first_limb.astype(np.int64) * LIMB_BITS).tolist()
+        return integers, (first.astype(np.int64) * LIMB_BITS).tolist()
 
     def number(self, group: int) -> int:
         """Return a sum of integers as a Python integer."""
-        limbs = self.limbs[self.ends[group] : self.ends[group + 1]].astype("<i4").tobytes()
-        found = int.from_bytes(limbs, "little", signed=True)
-        return found << (LIMB_BITS * int(self.first_limb[group]))
+        (integer,), (exponent,) = self.take(np.array([group])).numbers()
+        return integer << exponent
 
     @property
     def bit_range(self) -> tuple[int, int]:
         """Exponents of which all sums are multiples, and below which they all are; ``(0, 0)``."""
-        if not len(self.limbs):
+        first, ends, limbs = self.limbs
+        if not len(limbs):
             return 0, 0
-        some = np.diff(self.ends) > 0
-        firsts = self.limbs[self.ends[:-1][some]][self.first_limb[some] == self._limb_range[0]]
+        some = np.diff(ends) > 0
+        firsts = limbs[ends[:-1][some]][first[some] == self._limb_range[0]]
         bits = int(np.bitwise_or.reduce(firsts))
         zeros = (bits & -bits).bit_length() - 1
         return self._limb_range[0] * LIMB_BITS + zeros, self._limb_range[1] * LIMB_BITS
@@ -376,32 +386,15 @@ class ExactSums:
     def _limb_range(self) -> tuple[int, int]:
         """The lowest limb of all sums and the one above the highest; one at least is not zero."""
         found = np.empty(2, np.int64)
-        find_limbs(self.first_limb, self.ends, found)
+        find_limbs(self.limbs.first, self.limbs.ends, found)
         return int(found[0]), int(found[1])
 
     def _limbs_of_rows(self) -> tuple[Integers, Integers]:
         """Return the lowest limb of each sum and the one above the highest."""
-        lengths = np.diff(self.ends)
-        low = np.where(lengths > 0, self.first_limb.astype(np.int64), NOWHERE)
+        lengths = np.diff(self.limbs.ends)
+        low = np.where(lengths > 0, self.limbs.first.astype(np.int64), NOWHERE)
         return low, np.where(lengths > 0, low + lengths, -NOWHERE)
 
 
-def add_by_group(sums: Integers, codes: Integers, numbers: NDArray[Any]) -> None:
-    """Add integers to the sums of their groups, in place; no sum passes 64 bits.
-
-    Parameters
-    ----------
-    sums
-        int64, shape ``(groups,)``.
-    codes, numbers
-        int64 and integers of any type, shape ``(rows,)``.
-    """
-    numbers = np.ascontiguousarray(numbers, np.int64)
-    add_totals(np.ascontiguousarray(codes), numbers, sums)
-
-
-def decimal_steps(digits: int) -> Integers:
-    """Return factors of ``10**digits`` of one limb each."""
-    steps = [10**_DECIMAL_STEP] * (digits // _DECIMAL_STEP)
-    rest = digits % _DECIMAL_STEP
-    return np.array([*steps, 10**rest] if rest else steps, np.int64)
+def _largest(numbers: NDArray[Any]) -> int:
+    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))

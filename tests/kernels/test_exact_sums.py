@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.kernels import accumulators
+from tessel.kernels.exact_adding import add_by_group
 from tessel.kernels.exact_spreads import exact_spreads
-from tessel.kernels.exact_sums import ExactSums, add_by_group
+from tessel.kernels.exact_sums import ExactSums
 from tests.kernels.forced import FORMS, in_form
 
 GROUPS = 4
@@ -66,7 +67,7 @@ def exactly(sums: ExactSums) -> list[Fraction]:
 
 
 def state(sums: ExactSums) -> list[Any]:
-    fields = (sums.first_limb, sums.ends, sums.limbs, sums.infinities)
+    fields = (*sums.limbs, sums.infinities)
     return [(each.dtype, each.tolist()) for each in fields]
 
 
@@ -84,8 +85,9 @@ def bits(values: np.ndarray | Sequence[float]) -> list[int]:
 
 def check_canonical(sums: ExactSums) -> None:
     """No number is longer than it has to be."""
-    limbs = sums.limbs.astype(np.int64)
-    for first, start, stop in zip(sums.first_limb, sums.ends[:-1], sums.ends[1:], strict=True):
+    firsts, ends, limbs = sums.limbs
+    limbs = limbs.astype(np.int64)
+    for first, start, stop in zip(firsts, ends[:-1], ends[1:], strict=True):
         own = limbs[start:stop]
         assert len(own) or first == 0
         assert not len(own) or own[0] != 0
@@ -217,7 +219,7 @@ def test_many_groups_of_any_width() -> None:
     values = generator.normal(size=60_000) * 10.0 ** generator.integers(-300, 300, 60_000)
     codes = generator.integers(0, 3_000_000, len(values))
     sums = ExactSums.of_doubles(values, codes, 3_000_000)
-    assert len(sums.limbs) < 70 * len(values)
+    assert len(sums.limbs.limbs) < 70 * len(values)
     found = sums.rounded()
     order = np.argsort(codes, kind="stable")
     there, starts = np.unique(codes[order], return_index=True)
@@ -492,3 +494,58 @@ def test_roots_at_their_edges(form: str, root: int, more: int) -> None:
         )  # fmt: skip
     assert fits[0]
     assert int(found[0]) == root_to_integer(Fraction(number))
+
+
+@given(
+    states=st.lists(
+        st.dictionaries(
+            st.sampled_from([-33, 0, 0, 32]),
+            st.lists(
+                st.one_of(st.integers(-9, 9), st.integers(-(1 << 60), 1 << 60)),
+                min_size=GROUPS,
+                max_size=GROUPS,
+            ),
+            max_size=2,
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    data=st.data(),
+    room=st.booleans(),
+    counts=st.one_of(st.none(), st.lists(COUNTS, min_size=GROUPS, max_size=GROUPS)),
+    scale=st.integers(0, 20),
+)
+def test_parts_and_limbs_are_one_sum(
+    states: list[dict[int, list[int]]],
+    data: st.DataObject,
+    room: bool,
+    counts: list[int] | None,
+    scale: int,
+) -> None:
+    """Whether sums are added and rounded in parts, or as limbs, is seen nowhere."""
+    parts: list[ExactSums] = []
+    for state in states:
+        held = {place: np.array(numbers) for place, numbers in state.items()}
+        most = max((abs(n) for numbers in state.values() for n in numbers), default=0)
+        parts.append(
+            ExactSums.of_parts(held, GROUPS, most) if room else ExactSums.of_parts(held, GROUPS)
+        )
+    as_limbs = [ExactSums(GROUPS, each.limbs) for each in parts]
+    codes = np.array(data.draw(st.lists(GROUP, min_size=GROUPS, max_size=GROUPS)) * len(parts))
+    found, wanted = (ExactSums.total(each, codes, GROUPS) for each in (parts, as_limbs))
+    taken = np.array([2, 0, 2])
+    divisors = None if counts is None else np.array(counts)
+    few = None if divisors is None else divisors[taken]
+    for one, other, by in (
+        (found, wanted, divisors),
+        (parts[0], as_limbs[0], divisors),
+        (found.take(taken), wanted.take(taken), few),
+    ):
+        assert one.rounded(by, scale=scale).tobytes() == other.rounded(by, scale=scale).tobytes()
+        for signed in (True, False):
+            numbers, past = one.integers(signed=signed)
+            numbers_wanted, past_wanted = other.integers(signed=signed)
+            assert past.tolist() == past_wanted.tolist()
+            assert numbers[~past].tolist() == numbers_wanted[~past].tolist()
+        for left, right in zip(one.limbs, other.limbs, strict=True):
+            assert left.tobytes() == right.tobytes()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -30,32 +30,16 @@ from tessel.clauses.aggregates.kernels.sums import (
 )
 from tessel.clauses.aggregates.present_rows import PresentRows
 from tessel.clauses.values import BoolArray, is_temporal, is_text_or_binary, plain, plain_type
-from tessel.kernels.exact_sums import ExactSums, add_by_group
+from tessel.kernels.exact_adding import add_by_group
+from tessel.kernels.exact_sums import ExactSums
 from tessel.lazy import dataclass
 
 Codes = NDArray[np.int64]
 
 _BLOCK_ROWS = 1 << 16
 _SIGN = 63
-_MOST_ADDED = 1 << 12
-"""At most so many parts of segments are added: their sums then stay below 2**62."""
 
 _Key = TypeVar("_Key", bound=Hashable)
-_State = TypeVar("_State")
-
-
-@dataclass(frozen=True, eq=False)
-class SumParts:
-    """Sums as kernels leave them: whole numbers times powers of two.
-
-    Attributes
-    ----------
-    by_place
-        By exponent, at least one: int64, shape ``(groups,)``, below ``segments * 2**48`` in size.
-    """
-
-    by_place: Mapping[int, Codes]
-    segments: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +199,7 @@ class _Count(Reduction):
 
     def merge(self, states: Sequence[Codes], codes: Codes, groups: int) -> Codes:
         sums = np.zeros(groups, np.int64)
-        for counts, own in _by_state(states, codes, len):
-            add_by_group(sums, own, counts)
+        add_by_group(sums, codes, np.concatenate([sums[:0], *states]))
         return sums
 
     def take(self, state: Codes, groups: Codes) -> Codes:
@@ -242,7 +225,7 @@ _SUMS: dict[str, Callable[[PresentRows, int], ExactSums]] = {
 
 
 class _Sum(Reduction):
-    """An exact sum: :class:`SumParts` as long as kernels alone made it, else `ExactSums`."""
+    """An exact sum."""
 
     def __init__(self, which: str) -> None:
         self._sums = _SUMS[which]
@@ -253,42 +236,20 @@ class _Sum(Reduction):
     def reduce(self, rows: PresentRows, groups: int) -> ExactSums:
         return self._sums(rows, groups)
 
-    def merge(
-        self, states: Sequence[SumParts | ExactSums], codes: Codes, groups: int
-    ) -> SumParts | ExactSums:
-        parts = [each for each in states if isinstance(each, SumParts)]
-        segments = sum(each.segments for each in parts)
-        if len(parts) < len(states) or segments > _MOST_ADDED:
-            return ExactSums.total([self.result(each) for each in states], codes, groups)
-        by_place: dict[int, Codes] = {}
-        for each, own in _by_state(parts, codes, _groups_of_parts):
-            for place, numbers in each.by_place.items():
-                if place not in by_place:
-                    by_place[place] = np.zeros(groups, np.int64)
-                add_by_group(by_place[place], own, numbers)
-        return SumParts(by_place, segments)
+    def merge(self, states: Sequence[ExactSums], codes: Codes, groups: int) -> ExactSums:
+        return ExactSums.total(states, codes, groups)
 
-    def take(self, state: SumParts | ExactSums, groups: Codes) -> SumParts | ExactSums:
-        if isinstance(state, ExactSums):
-            return state.take(groups)
-        parts = {place: numbers[groups] for place, numbers in state.by_place.items()}
-        return SumParts(parts, state.segments)
+    def take(self, state: ExactSums, groups: Codes) -> ExactSums:
+        return state.take(groups)
 
-    def lines(self, state: SumParts | ExactSums) -> Iterable[Any]:
-        if isinstance(state, SumParts):
-            return state.by_place.values()
-        return state.first_limb, state.ends, state.limbs, state.infinities
+    def lines(self, state: ExactSums) -> Iterable[Any]:
+        return state.lines
 
-    def arrays(self, state: SumParts | ExactSums) -> list[pa.Array]:
-        return state_arrays(self.result(state))
+    def arrays(self, state: ExactSums) -> list[pa.Array]:
+        return state_arrays(state)
 
     def state(self, arrays: Sequence[pa.Array]) -> ExactSums:
         return sums_from(arrays)
-
-    def result(self, state: SumParts | ExactSums) -> ExactSums:
-        if isinstance(state, ExactSums):
-            return state
-        return ExactSums.of_parts(state.by_place, _groups_of_parts(state))
 
 
 class _Selected(Reduction):
@@ -398,21 +359,6 @@ def _first_rows(codes: Codes, groups: int) -> Codes:
                 break
     found[found == len(codes)] = -1
     return found
-
-
-def _by_state(
-    states: Sequence[_State], codes: Codes, groups: Any
-) -> Iterator[tuple[_State, Codes]]:
-    """Give each state with the final groups of its own."""
-    start = 0
-    for state in states:
-        stop = start + groups(state)
-        yield state, codes[start:stop]
-        start = stop
-
-
-def _groups_of_parts(parts: SumParts) -> int:
-    return len(next(iter(parts.by_place.values())))
 
 
 def of_some(values: pa.Array, some: BoolArray) -> pa.Array:

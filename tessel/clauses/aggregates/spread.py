@@ -21,8 +21,9 @@ from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
+from tessel.kernels.exact_results import decimal_steps
 from tessel.kernels.exact_spreads import exact_spreads
-from tessel.kernels.exact_sums import ExactSums, decimal_steps
+from tessel.kernels.exact_sums import ExactSums
 from tessel.lazy import dataclass
 
 _DAY_SECONDS = 86_400

@@ -254,7 +254,7 @@ def _doubles(running: Running) -> NDArray[np.float64] | None:
     sums = sums_from(running.states)
     if sums.infinities.any():
         return None
-    if len(sums.limbs):
+    if len(sums.limbs.limbs):
         lowest, above = sums.bit_range
         low, top = min(low, lowest), max(top, above)
     # One bit more for the sum of both.

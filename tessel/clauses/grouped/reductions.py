@@ -16,12 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.reductions import Extremes, SumParts, of_some
+from tessel.clauses.aggregates.reductions import Extremes, of_some
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.block_columns import Number
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.fields import (
     FieldKind,
     FieldResult,
@@ -31,6 +32,8 @@ from tessel.lazy import dataclass
 
 _FRACTION_BITS = 53
 _LARGEST_PRODUCT = 1 << 62
+_LARGEST_PART = 1 << 48
+"""What no part of a sum of a segment exceeds in size."""
 
 WORST = {
     FieldKind.LEAST: int(np.iinfo(np.int64).max),
@@ -115,13 +118,10 @@ def plan_reduction(
 def _parts_of(
     fields: Sequence[SumField], sums: Callable[[list[FieldResult]], Mapping[int, Integers]]
 ) -> KernelReduction:
-    return KernelReduction(tuple(fields), lambda results, counts: _parts(sums(results)))
+    def state(results: list[FieldResult], counts: Integers) -> ExactSums:
+        return ExactSums.of_parts(sums(results), len(counts), _LARGEST_PART)
 
-
-def _parts(sums: Mapping[int, Integers]) -> SumParts:
-    """Return sums without those that are 0 in all groups, as those of high bits mostly are."""
-    some = {place: numbers for place, numbers in sums.items() if numbers.any()}
-    return SumParts(some or dict(list(sums.items())[:1]))
+    return KernelReduction(tuple(fields), state)
 
 
 def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction | None:

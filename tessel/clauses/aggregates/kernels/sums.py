@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.values import decimal_words, doubles, integers, plain
+from tessel.kernels.accumulators import Limbs
 from tessel.kernels.exact_sums import ExactSums
 
 # date64 counts milliseconds, but only whole days are dates: its days are summed.
@@ -89,9 +90,9 @@ def state_fields(of: str = "sum") -> list[pa.Field]:
 
 def state_arrays(sums: ExactSums) -> list[pa.Array]:
     """Lay sums out as the columns of :func:`state_fields`."""
-    ends = arrow_array(sums.ends.astype(np.int32))
-    limbs = pa.ListArray.from_arrays(ends, arrow_array(sums.limbs))
-    return [arrow_array(sums.first_limb), limbs, arrow_array(sums.infinities)]
+    first, ends, limbs = sums.limbs
+    lists = pa.ListArray.from_arrays(arrow_array(ends.astype(np.int32)), arrow_array(limbs))
+    return [arrow_array(first), lists, arrow_array(sums.infinities)]
 
 
 def sums_from(states: Sequence[Any]) -> ExactSums:
@@ -99,4 +100,5 @@ def sums_from(states: Sequence[Any]) -> ExactSums:
     first_limb, lists, infinities = map(plain, states)
     ends = numpy_array(lists.offsets).astype(np.int64) if len(lists) else np.zeros(1, np.int64)
     limbs = numpy_array(lists.values)[ends[0] : ends[-1]]
-    return ExactSums(numpy_array(first_limb), ends - ends[0], limbs, numpy_array(infinities))
+    held = Limbs(numpy_array(first_limb), ends - ends[0], limbs)
+    return ExactSums(len(held.first), held, numpy_array(infinities))
