@@ -310,7 +310,9 @@ class Pairing:
         self._left = rows[order]
         self._right = np.flatnonzero(~placed)
         keys = KeyTable([key.take(arrow_array(self._right))])
-        wanted = keys.find([key.take(arrow_array(self._left))])
+        wanted = np.full(len(self._left), -1, np.int64)
+        if len(self._right):
+            wanted = keys.find([key.take(arrow_array(self._left))])
         self._matches = Matches.of(keys, wanted, keep_unmatched=True)
 
     def __len__(self) -> int:
