@@ -89,7 +89,7 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         """Check the arguments and run the machine code; a place where a cancelled query ends."""
         check_cancelled()
-        form = library.chosen_form()
+        form = library.FORM.get() or library.machine_level()
         call = self._calls.get(form)
         if call is None:
             call = self._calls[form] = self._in_python if form == "python" else self._checked(form)

@@ -57,8 +57,7 @@ class ExactSums:
     limbs, parts
         The sums, one of both; parts by exponent, without those that are 0 in all groups.
     infinities
-        uint8, shape ``(groups,)``: `POSITIVE` and `NEGATIVE`, where any value was infinite; the
-        sum is that of the others. None for nowhere, as with parts.
+        uint8, shape ``(groups,)``: `POSITIVE` and `NEGATIVE`, where a value was; None for nowhere.
     largest
         What no number of the parts exceeds in size.
     """
@@ -202,15 +201,14 @@ class ExactSums:
     @classmethod
     def total(cls, parts: Sequence[ExactSums], codes: Integers, groups: int) -> ExactSums:
         """Add the sums of all parts by group: the ``i``-th of them goes to ``codes[i]``."""
-        edges = list(itertools.pairwise(np.cumsum([0, *(part.groups for part in parts)]).tolist()))
         largest = sum(part._largest for part in parts)
         if largest < _ROOM and all(part._parts is not None for part in parts):
+            held = [(part._parts or {}, np.zeros(part.groups, np.int64)) for part in parts]
             sums: dict[int, Integers] = {}
-            for part, (start, stop) in zip(parts, edges, strict=True):
-                for exponent, numbers in (part._parts or {}).items():
-                    if exponent not in sums:
-                        sums[exponent] = np.zeros(groups, np.int64)
-                    add_by_group(sums[exponent], codes[start:stop], numbers)
+            for exponent in {exponent for own, _ in held for exponent in own}:
+                numbers = np.concatenate([own.get(exponent, nothing) for own, nothing in held])
+                sums[exponent] = np.zeros(groups, np.int64)
+                add_by_group(sums[exponent], codes, numbers)
             return cls(groups, parts=sums, largest=largest)
         ranges = [part._limb_range for part in parts if len(part.limbs.limbs)]
         lowest = min((first for first, _ in ranges), default=0)
@@ -220,8 +218,10 @@ class ExactSums:
             codes, groups, lowest, above, lambda: cls.stacked(parts)._limbs_of_rows()
         )
         infinities = np.zeros(groups, np.uint8)
-        for part, (start, stop) in zip(parts, edges, strict=True):
-            own = codes[start:stop]
+        start = 0
+        for part in parts:
+            own = codes[start : start + part.groups]
+            start += part.groups
             accumulated.add_sums(part.limbs, own)
             for flag in (POSITIVE, NEGATIVE) if part.infinities.any() else ():
                 infinities[own[(part.infinities & flag) != 0]] |= np.uint8(flag)

@@ -22,7 +22,8 @@ import numpy as np
 _SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 _V3_FEATURES = ("AVX2", "FMA3", "BMI", "BMI2", "F16C", "LZCNT", "MOVBE")
 
-_form: ContextVar[str | None] = ContextVar("tessel_kernel_form", default=None)
+FORM: ContextVar[str | None] = ContextVar("tessel_kernel_form", default=None)
+"""A level, or ``python`` where a test runs the sources; None for the level of the machine."""
 
 
 def machine_levels() -> tuple[str, ...]:
@@ -53,19 +54,14 @@ def machine_level() -> str:
     return "v3" if all(features.get(each, False) for each in _V3_FEATURES) else "v2"
 
 
-def chosen_form() -> str:
-    """Return the level in use, or ``python`` where a test runs the sources as they are."""
-    return _form.get() or machine_level()
-
-
 @contextlib.contextmanager
 def using_form(form: str) -> Iterator[None]:
     """Run kernels in another form within a block: a level of this machine, or ``python``."""
-    token = _form.set(form)
+    token = FORM.set(form)
     try:
         yield
     finally:
-        _form.reset(token)
+        FORM.reset(token)
 
 
 def _address_source() -> str:
