@@ -7,9 +7,8 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -36,9 +35,6 @@ from tessel.telemetry import Recording
 from tessel.written import ExecutorLike, WritesResults, named_executor
 
 if TYPE_CHECKING:
-    from tessel.clauses.joining.asof_shape import Direction
-    from tessel.clauses.joining.shape import How
-    from tessel.clauses.verbs.combining import KeysLike
     from tessel.display.documents import Document, Part
     from tessel.pipeline.explain import Explanation
     from tessel.pipeline.profile import Profile
@@ -468,87 +464,10 @@ class LazyTable(Verbs):
         """
         return dataclasses.replace(self, query=self.query.then(*clauses))
 
-    def concat(
-        self, *others: str | SubQuery | LazyTable, join: Literal["outer", "inner"] = "outer"
-    ) -> LazyTable:
-        """Add the rows of other symbols, or of other lazy tables of this store.
-
-        Examples
-        --------
-        >>> trades.concat(trades.filter("qty > 3")).collect()["qty"].to_pylist()
-        [1, 2, 3, 4, 4]
-        """
-        return super().concat(*self._beside("concat", others), join=join)
-
-    def join(
-        self,
-        other: str | SubQuery | LazyTable,
-        on: KeysLike | None = None,
-        how: How = "inner",
-        *,
-        left_on: str | Sequence[str] | None = None,
-        right_on: str | Sequence[str] | None = None,
-        suffix: str = "_right",
-    ) -> LazyTable:
-        """Put rows of another symbol, or of a lazy table of this store, beside those of this.
-
-        Examples
-        --------
-        >>> list(trades.join("names", on="symbol").select("qty", "name").head(2).collect())
-        [{'qty': 1, 'name': 'Apple'}, {'qty': 2, 'name': 'Microsoft'}]
-        """
-        (query,) = self._beside("join", [other])
-        return super().join(query, on, how, left_on=left_on, right_on=right_on, suffix=suffix)
-
-    def join_asof(
-        self,
-        other: str | SubQuery | LazyTable,
-        on: str | tuple[str, str] | None = None,
-        *,
-        by: KeysLike | None = None,
-        tolerance: str | int | timedelta | None = None,
-        direction: Direction = "backward",
-        allow_exact_matches: bool = True,
-        suffix: str = "_right",
-    ) -> LazyTable:
-        """Put the row of another symbol, or lazy table, nearest in time beside each row.
-
-        Examples
-        --------
-        >>> earlier = trades.filter("qty < 3").select("time", "symbol", "qty")
-        >>> trades.join_asof(earlier, by="symbol").collect()["qty_right"].to_pylist()
-        [1, 2, 1, 2]
-        """
-        (query,) = self._beside("join_asof", [other])
-        return super().join_asof(
-            query,
-            on,
-            by=by,
-            tolerance=tolerance,
-            direction=direction,
-            allow_exact_matches=allow_exact_matches,
-            suffix=suffix,
-        )
-
-    def merge(
-        self,
-        *others: str | SubQuery | LazyTable,
-        on: str | None = None,
-        join: Literal["outer", "inner"] = "outer",
-    ) -> LazyTable:
-        """Merge by time the rows of other symbols, or of other lazy tables of this store.
-
-        Examples
-        --------
-        >>> trades.filter("qty < 3").merge(trades.filter("qty == 1")).collect()["qty"].to_pylist()
-        [1, 1, 2]
-        """
-        return super().merge(*self._beside("merge", others), on=on, join=join)
-
-    def _beside(
-        self, verb: str, others: Sequence[str | SubQuery | LazyTable]
-    ) -> list[str | SubQuery]:
-        return [self._query_of(verb, o) if isinstance(o, LazyTable) else o for o in others]
+    def _queries(self, verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
+        """Return symbols, by name or as lazy tables of this store too, as queries."""
+        asked = [self._query_of(verb, o) if isinstance(o, LazyTable) else o for o in others]
+        return super()._queries(verb, asked)
 
     def _query_of(self, verb: str, other: LazyTable) -> SubQuery:
         if other.store.uri != self.store.uri:

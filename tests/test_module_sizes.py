@@ -17,13 +17,12 @@ _SLACK = 20
 _EXAMPLES = re.compile(r'\n\n +Examples\n +-+\n(?:(?! *"""| +\w+\n +-+\n).*\n)*')
 
 LONGER = {
-    "api.py": 709,
+    "api.py": 649,
     "clauses/aggregation.py": 412,
     "clauses/base.py": 409,
     "clauses/resample.py": 408,
     "ecs/unit.py": 485,
     "expression/block_columns.py": 454,
-    "expression/methods.py": 440,
     "pipeline/executor.py": 455,
     "pipeline/plan.py": 428,
     "pipeline/stage.py": 460,

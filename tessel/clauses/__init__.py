@@ -34,7 +34,7 @@ __getattr__ = names_from(
         "join_asof": "JoinAsof",
         "joining.asof_steps": "AsofInputs BroadcastAsof HashAsof InOrder",
         "joining.broadcast": "AppendUnmatched BroadcastJoin",
-        "joining.hashed": "ExpandJoined HashJoin JoinPartition OrderJoined",
+        "joining.hashed": "ExpandJoined HashJoin JoinPartition",
         "known_rows": "KnownRows NoRows",
         "latest_at": "LatestAt",
         "leave_codes": "LeaveCodes",

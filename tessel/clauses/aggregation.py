@@ -163,12 +163,9 @@ class OrderGroups(Clause):
     keys: tuple[str, ...]
     sort: bool = True
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out."""
-        return ClauseInfo(
-            Structure.ALL, keeps_order=False, keeps_count=True, index=IndexEffect.DROP, reduced=True
-        )
+    structure = ClauseInfo(
+        Structure.ALL, keeps_order=False, keeps_count=True, index=IndexEffect.DROP, reduced=True
+    )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns without the hidden one."""

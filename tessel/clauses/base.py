@@ -156,8 +156,7 @@ class ClauseInfo:
     @property
     def keeps_slices(self) -> bool:
         """Whether it takes row slices and leaves them, each for itself."""
-        is_slices = self.input is self.output is Structure.ROW_SLICE
-        return is_slices and self.carries is None
+        return self.input is self.output is Structure.ROW_SLICE and self.carries is None
 
 
 def drops_rows(clause: Clause) -> bool:
@@ -303,7 +302,7 @@ class Clause(ABC):
         """
         data: dict[str, Any] = {"clause": self.name}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            data[field.name] = _plain(getattr(self, field.name), f"{self.name}.{field.name}")
+            data[field.name] = plain_form(getattr(self, field.name), f"{self.name}.{field.name}")
         return data
 
     @classmethod
@@ -375,7 +374,8 @@ def _for_people(value: object) -> str:
     return repr(value) if describe is None else str(describe())
 
 
-def _plain(value: Any, place: str) -> Any:
+def plain_form(value: Any, place: str) -> Any:
+    """Return a field as plain data; PlanError, which names its place, where it has no such form."""
     if value is None or isinstance(value, str | int | float):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, Expression):
@@ -385,9 +385,9 @@ def _plain(value: Any, place: str) -> Any:
     if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, tuple | list):
-        return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
+        return [plain_form(item, f"{place}[{at}]") for at, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, f"{place}.{key}") for key, item in value.items()}
+        return {str(key): plain_form(item, f"{place}.{key}") for key, item in value.items()}
     raise PlanError(
         f"{place} is a {type(value).__name__}, which has no plain form",
         hint="hold text, numbers, lists or expressions in the fields of a clause, or give the "

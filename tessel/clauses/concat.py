@@ -59,10 +59,7 @@ class Concat(Combining):
         if self.join not in ("outer", "inner"):
             raise PlanError(f"concat: join is {self.join!r}", hint="it is outer or inner")
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Units of several symbols in, row slices out."""
-        return ClauseInfo(Structure.MULTI_SYMBOL, index=IndexEffect.DROP)
+    structure = ClauseInfo(Structure.MULTI_SYMBOL, index=IndexEffect.DROP)
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
         """Return the schema of the result from those of all inputs."""

@@ -19,7 +19,7 @@ from tessel.clauses.along_rows.cumulative import (
     Running,
     running_sums,
 )
-from tessel.clauses.along_rows.key_order import in_rows
+from tessel.clauses.along_rows.key_order import KeyOrder, in_rows
 from tessel.clauses.registry import register
 from tessel.clauses.values import integers, missing_rows
 from tessel.kernels.exact_sums import ExactSums
@@ -63,15 +63,21 @@ class CumSum(Cumulative):
 
     def _limb_by_limb(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Add up values of any type and size; refuse sums that leave the type."""
-        run = running.ordered()
-        values = len(run.values)
-        each = sums_of(run.values, np.arange(values), values)
-        rows = ExactSums.stacked([sums_from(running.states), each])
-        # A row without a value has no sum, and cannot raise either.
-        stops = np.where(run.missing, run.starts, run.stops)
-        sums = rows.windows(run.starts, stops, run.order)
+        values, carried = running.values, len(running.carried)
+        codes = np.zeros(len(values), np.int64) if running.codes is None else running.codes
+        keys = KeyOrder.of_codes(np.concatenate([running.carried, codes]), running.groups)
+        places, rows = keys.places_of(carried, carried + len(values))
+        starts, stops = keys.start[places], places + 1
+        numbers, missing = np.arange(len(values)), np.zeros(len(values), np.bool_)
+        if running.present is not None:
+            numbers, missing = np.flatnonzero(running.present), ~running.present[rows]
+            values = values.filter(arrow_array(running.present))
+            stops = np.where(missing, starts, stops)  # no sum, which cannot raise either
+        each = sums_of(values, numbers, len(missing))
+        order = keys.places if keys.order is None else keys.order
+        sums = ExactSums.stacked([sums_from(running.states), each]).windows(starts, stops, order)
         found = Sum().of_reductions({"sum": sums}, kind, running.column)
-        return in_rows(_without(found, run.missing), run.rows)
+        return in_rows(_without(found, missing), rows)
 
 
 def _without(found: pa.Array, missing: np.ndarray) -> pa.Array:

@@ -51,10 +51,7 @@ class DateRange(Clause):
                 hint="it is one of both, left, right, neither",
             )
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out, order kept; reads the index."""
-        return ClauseInfo(columns=frozenset(), uses_index=True)
+    structure = ClauseInfo(columns=frozenset(), uses_index=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema; refuse a table without a time index, and bad bounds."""

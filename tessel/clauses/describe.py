@@ -71,10 +71,7 @@ class Describe(ShortClause):
         if not isinstance(self.quantiles, bool):
             raise PlanError(f"describe: quantiles is true or false, not {self.quantiles!r}")
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out."""
-        return ClauseInfo(Structure.ALL, keeps_order=False, index=IndexEffect.DROP)
+    structure = ClauseInfo(Structure.ALL, keeps_order=False, index=IndexEffect.DROP)
 
     def lower(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return the clauses that the word is short for, on a table of a schema."""
@@ -110,10 +107,7 @@ class TurnFigures(Clause):
     internal: ClassVar[bool] = True
     source: TableSchema
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out."""
-        return ClauseInfo(Structure.ALL, keeps_order=False, index=IndexEffect.DROP, reduced=True)
+    structure = ClauseInfo(Structure.ALL, keeps_order=False, index=IndexEffect.DROP, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of figures."""

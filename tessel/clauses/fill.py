@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
-from tessel.clauses.along_rows.gaps import Gaps, Side, Sides, present_rows
+from tessel.clauses.along_rows.gaps import Gaps, Side, present_rows
 from tessel.clauses.along_rows.key_order import patched
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry, ClauseInfo
@@ -100,17 +101,7 @@ class Fill(OrderedColumns):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
-        info = super().structure
-        return ClauseInfo(
-            info.input,
-            info.output,
-            columns=info.columns,
-            adds=info.adds,
-            uses_index=self.along == "time",
-            keeps_count=True,
-            carries=self.carries,
-            coded=info.coded,
-        )
+        return dataclasses.replace(super().structure, uses_index=self.along == "time")
 
     @property
     def _gaps(self) -> Gaps:
@@ -174,8 +165,8 @@ class Fill(OrderedColumns):
                 yield patched(column, absent, pa.chunked_array([constant]), chosen, all_valid=True)
         elif self.method == "linear":
             sides = self._gaps.sides(unit, before, after)
-            for (name, column), side in zip(columns.items(), sides, strict=True):
-                yield _linear(side, self.result_type(name, column.type), self.limit)
+            for (name, column), both in zip(columns.items(), sides, strict=True):
+                yield _linear(*both, self.result_type(name, column.type), self.limit)
         else:
             backward = self.method == "backward"
             carried = after if backward else before
@@ -183,8 +174,7 @@ class Fill(OrderedColumns):
             yield from self._gaps.filled(unit, carried, backward=backward, limit=self.limit)
 
 
-def _linear(sides: Sides, kind: pa.DataType, limit: int | None) -> pa.Array:
-    before, after = sides.before, sides.after
+def _linear(before: Side, after: Side, kind: pa.DataType, limit: int | None) -> pa.Array:
     own = before.distance == 0
     reached = before.found & after.found
     if limit is not None:

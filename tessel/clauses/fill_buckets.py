@@ -66,10 +66,7 @@ class FillBuckets(Clause):
     resample: Resample
     source: TableSchema
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out."""
-        return ClauseInfo(Structure.ALL, uses_index=True, index=IndexEffect.REPLACE, reduced=True)
+    structure = ClauseInfo(Structure.ALL, uses_index=True, index=IndexEffect.REPLACE, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns as they are."""

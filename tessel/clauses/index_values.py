@@ -90,12 +90,9 @@ class InZone(Clause):
             raise PlanError(f"a time zone is text, not {self.tz!r:.80}", hint='"Europe/Berlin"')
         check_zone(self.tz)
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out, order and count kept."""
-        return ClauseInfo(
-            columns=frozenset(), uses_index=True, keeps_count=True, index=IndexEffect.REPLACE
-        )
+    structure = ClauseInfo(
+        columns=frozenset(), uses_index=True, keeps_count=True, index=IndexEffect.REPLACE
+    )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the index in the zone; an index without a zone is refused."""

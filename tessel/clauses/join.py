@@ -31,7 +31,7 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition
-from tessel.clauses.joining.shape import HOW, How, JoinShape, columns_beside
+from tessel.clauses.joining.shape import HOW, How, JoinShape
 from tessel.clauses.joining.steps import bucket_count, is_held_whole, is_left_held
 from tessel.clauses.registry import register
 from tessel.clauses.sort import MergeSorted
@@ -117,9 +117,7 @@ class Join(Combining):
         self, columns: frozenset[str], schemas: Sequence[TableSchema]
     ) -> list[frozenset[str]]:
         """Return the columns of those names, the keys, and what gives a right column its suffix."""
-        shape = self._shape(schemas)
-        left, right = columns_beside(shape.left, shape.right_names, columns)
-        return [left | {one for one, _ in self.on}, right | {two for _, two in self.on}]
+        return self._shape(schemas).reads(columns)
 
     def semi_joins(self, schemas: Sequence[TableSchema]) -> list[SemiJoin]:
         """Return the sides of which only rows with a match come out."""

@@ -16,8 +16,7 @@ from tessel.clauses.combining import (
 )
 from tessel.clauses.joining.asof_shape import DIRECTIONS, AsofShape, Direction, check_tolerance
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
-from tessel.clauses.joining.hashed import JoinPartition, OrderJoined
-from tessel.clauses.joining.shape import columns_beside
+from tessel.clauses.joining.hashed import ExpandJoined, JoinPartition
 from tessel.clauses.joining.steps import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
@@ -89,10 +88,7 @@ class JoinAsof(Combining):
         """The right, as all clauses over several symbols have it."""
         return (self.other,)
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Units of two symbols in, row slices out: the rows of the left."""
-        return ClauseInfo(Structure.MULTI_SYMBOL, uses_index=True, keeps_count=True)
+    structure = ClauseInfo(Structure.MULTI_SYMBOL, uses_index=True, keeps_count=True)
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
         """Return the columns of both; times and keys that cannot be compared are refused."""
@@ -103,9 +99,7 @@ class JoinAsof(Combining):
     ) -> list[frozenset[str]]:
         """Return the columns of those names, times and keys, and what gives one its suffix."""
         shape = self._shape(schemas)
-        left, right = columns_beside(shape.left, shape.right_names, columns)
-        pairs = (shape.index, *self.by)
-        return [left | {one for one, _ in pairs}, right | {two for _, two in pairs}]
+        return shape.reads(columns, shape.index)
 
     def semi_joins(self, schemas: Sequence[TableSchema]) -> list[SemiJoin]:
         """Return the right by the keys of the left, where no row of the right can raise.
@@ -136,8 +130,8 @@ class JoinAsof(Combining):
             return Lowered((AsofInputs(shape, (left, right)),), tuple(before))
         buckets = bucket_count(inputs, limits)
         for at, side in enumerate(("left", "right")):
-            before[at] += (JoinPartition(shape.by_shape, side, buckets),)  # type: ignore[arg-type]
-        return Lowered((HashAsof(shape, buckets), OrderJoined(combined)), tuple(before))
+            before[at] += (JoinPartition(shape, side, buckets),)  # type: ignore[arg-type]
+        return Lowered((HashAsof(shape, buckets), ExpandJoined(shape)), tuple(before))
 
     def _shape(self, schemas: Sequence[TableSchema]) -> AsofShape:
         names = self.on or (None, None)
@@ -162,7 +156,7 @@ class JoinAsof(Combining):
             self.suffix,
         )
         # Found now: keys and times that are not compared, a tolerance that does not fit them.
-        _ = shape.time_type, shape.by_types, shape.most_apart
+        _ = shape.time_type, shape.key_types, shape.most_apart
         return shape
 
 

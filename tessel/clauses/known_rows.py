@@ -57,10 +57,7 @@ class KnownRows(Clause):
         except (ValueError, OSError, pa.ArrowException) as error:
             raise PlanFormatError(f"{self.name} holds no rows: {error}") from error
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in order in, row slices out."""
-        return ClauseInfo(Structure.ALL, reduced=True)
+    structure = ClauseInfo(Structure.ALL, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema of the input, which the literal rows must have."""

@@ -32,30 +32,36 @@ class Positional(Clause):
     takes units in order; where ``demand`` is known it stops the stage before as soon as it can.
     """
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Needs everything in order, leaves row slices."""
-        return ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
+    structure = ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""
         return input_schema
 
+    @property
     @abstractmethod
+    def ends(self) -> tuple[int | None, int | None]:
+        """Where the rows begin that are kept, and where they end, as in a slice of Python."""
+
     def ranges(self, total: int) -> tuple[int, int]:
         """Return the rows ``[start, stop)`` kept out of ``total``."""
+        start, stop, _ = slice(*self.ends).indices(total)
+        return start, max(start, stop)
 
-    @abstractmethod
     def demand(self) -> int | None:
         """Return how many leading rows suffice whatever the total; None when all must be seen."""
+        start, stop = self.ends
+        if (start or 0) < 0 or stop is None or stop < 0:
+            return None
+        return stop if stop > (start or 0) else 0
 
-    @abstractmethod
     def undecided(self) -> int:
         """Return of how many rows at the end it is open, until the total is known, if they stay.
 
         Of all rows before them ``ranges`` says with the rows seen so far what it will say in the
         end.
         """
+        return max(0, *(-(end or 0) for end in self.ends))
 
     def cut(self, index: SegmentIndex) -> SegmentIndex:
         """Return the index cut to the rows that are kept."""
@@ -142,17 +148,10 @@ class Head(Positional):
     def __post_init__(self) -> None:
         check_count(self.name, self.n)
 
-    def ranges(self, total: int) -> tuple[int, int]:
-        """Return the rows kept out of ``total``."""
-        return 0, min(self.n, total) if self.n >= 0 else max(0, total + self.n)
-
-    def demand(self) -> int | None:
-        """Return ``n`` where it is not negative."""
-        return self.n if self.n >= 0 else None
-
-    def undecided(self) -> int:
-        """Return how many rows a negative ``n`` drops from the end."""
-        return max(0, -self.n)
+    @property
+    def ends(self) -> tuple[int | None, int | None]:
+        """From the first row, up to ``n`` of them, or that many from the end."""
+        return 0, self.n
 
 
 @register
@@ -166,17 +165,10 @@ class Tail(Positional):
     def __post_init__(self) -> None:
         check_count(self.name, self.n)
 
-    def ranges(self, total: int) -> tuple[int, int]:
-        """Return the rows kept out of ``total``."""
-        return (max(0, total - self.n) if self.n >= 0 else min(-self.n, total)), total
-
-    def demand(self) -> int | None:
-        """Return None: only the total tells which rows are the last."""
-        return None
-
-    def undecided(self) -> int:
-        """Return ``n`` where it is not negative: the rows that are the last so far."""
-        return max(0, self.n)
+    @property
+    def ends(self) -> tuple[int | None, int | None]:
+        """From so many rows before the end on, or behind so many; none of 0."""
+        return (-self.n, None) if self.n else (0, 0)
 
 
 @register
@@ -199,21 +191,10 @@ class RowRange(Positional):
         if start is not None and stop is not None and start > stop and (start < 0) == (stop < 0):
             raise PlanError.exchanged(self.name, start, stop)
 
-    def ranges(self, total: int) -> tuple[int, int]:
-        """Return the rows kept out of ``total``."""
-        start, stop, _ = slice(self.start, self.stop).indices(total)
-        return start, max(start, stop)
-
-    def demand(self) -> int | None:
-        """Return ``stop`` where neither end counts from the end of the table."""
-        start = 0 if self.start is None else self.start
-        if start < 0 or self.stop is None or self.stop < 0:
-            return None
-        return max(start, self.stop) if self.stop > start else 0
-
-    def undecided(self) -> int:
-        """Return how far from the end an end of the range is counted."""
-        return max(0, -(self.start or 0), -(self.stop or 0))
+    @property
+    def ends(self) -> tuple[int | None, int | None]:
+        """As they were given."""
+        return self.start, self.stop
 
 
 @register

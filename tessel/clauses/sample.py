@@ -88,10 +88,7 @@ class Sample(Clause):
         if not isinstance(self.replacement, bool):
             raise PlanError(f"sample: replacement is true or false, not {self.replacement!r}")
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in order in, row slices out, order kept."""
-        return ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
+    structure = ClauseInfo(Structure.ALL, columns=frozenset(), positional=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""

@@ -22,7 +22,7 @@ from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.ordering import Missing, Rows
+from tessel.clauses.ordering import Missing, Ordering, Rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.sort import OrderedClause
@@ -40,15 +40,27 @@ _MOST_GATHERED = 100_000
 
 
 class _First(OrderedClause):
-    """What the clauses here share: by what rows are ordered, and how many are kept."""
+    """What the clauses here share: by what rows are ordered, how many are kept, from which end."""
 
     k: int
+    later: ClassVar[bool] = False
+    """Whether the last rows are kept, of equal ones the later."""
 
     def __post_init__(self) -> None:
         check_count("top_k", self.k)
         if self.k < 0:
             raise PlanError(f"top_k keeps at least no rows, not {self.k}", clause="top_k")
         self.ordering.check("top_k")
+
+    @property
+    def _from_end(self) -> Ordering:
+        """The order in which the rows that are kept come first."""
+        return backwards(self.ordering) if self.later else self.ordering
+
+    def _first_rows(self, table: pa.Table) -> Rows:
+        """Return which rows of a table are kept, in order."""
+        found = first_rows(table, self._from_end, self.k, later=self.later)
+        return found[::-1] if self.later else found
 
 
 @register
@@ -126,15 +138,18 @@ class TopK(_First):
 
     def _first(self, table: pa.Table) -> pa.Table:
         """Return the first rows of a table, in order."""
-        return table.take(arrow_array(first_rows(table, self.ordering, self.k), pa.int64()))
+        return table.take(arrow_array(self._first_rows(table), pa.int64()))
 
     def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         """Return the first rows of tables in order, which have ``rows`` together."""
-        count = min(self.k, rows)
+        before = max(0, rows - self.k) if self.later else 0
+        left = self.k
         for table in tables:
-            yield table.slice(0, count)
-            count -= table.num_rows
-            if count <= 0:
+            part = table.slice(min(before, table.num_rows), left)
+            before -= min(before, table.num_rows)
+            left -= part.num_rows
+            yield part
+            if not left:
                 return
 
 
@@ -165,7 +180,7 @@ class PartialTopK(_First):
 
     def open_filter(self) -> DynamicFilter:
         """Return the threshold of one run: nothing is known of it yet."""
-        return TopRows(self.ordering, self.k)
+        return TopRows(self._from_end, self.k, later=self.later)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first rows of the unit, where they are."""
@@ -173,37 +188,15 @@ class PartialTopK(_First):
             return unit
         return unit.take(np.sort(self._first_rows(unit.table)))
 
-    def _first_rows(self, table: pa.Table) -> Rows:
-        return first_rows(table, self.ordering, self.k)
-
 
 @register
 @dataclass(frozen=True)
 class LastOfSort(TopK):
-    """Keep the ``k`` rows that come last in an order, in that order.
-
-    Attributes
-    ----------
-    k
-        How many.
-    by, descending, missing
-        As in ``sort``.
-    """
+    """Keep the ``k`` rows that come last in an order, in that order."""
 
     name: ClassVar[str] = "last_of_sort"
     internal: ClassVar[bool] = True
-
-    def _first(self, table: pa.Table) -> pa.Table:
-        """Return the last rows of a table, in order."""
-        last = first_rows(table, backwards(self.ordering), self.k, later=True)
-        return table.take(arrow_array(last[::-1], pa.int64()))
-
-    def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-        """Return the last rows of tables in order."""
-        left = max(0, rows - self.k)
-        for table in tables:
-            yield table.slice(min(left, table.num_rows))
-            left -= min(left, table.num_rows)
+    later: ClassVar[bool] = True
 
 
 @register
@@ -213,10 +206,4 @@ class PartialLastOfSort(PartialTopK):
 
     name: ClassVar[str] = "partial_last_of_sort"
     internal: ClassVar[bool] = True
-
-    def open_filter(self) -> DynamicFilter:
-        """Return the threshold of one run: nothing is known of it yet."""
-        return TopRows(backwards(self.ordering), self.k, later=True)
-
-    def _first_rows(self, table: pa.Table) -> Rows:
-        return first_rows(table, backwards(self.ordering), self.k, later=True)
+    later: ClassVar[bool] = True

@@ -15,7 +15,7 @@ __getattr__ = names_from(
         "build": (
             "WhenBranches WhenCondition all_of any_of coalesce col lit max_of min_of when where"
         ),
-        "context": "ContextNode ExpressionContext",
+        "context": "ExpressionContext",
         "block_columns": "ColumnForm",
         "encoded": "BlockProgram Number Output",
         "node": "Expression",

@@ -16,6 +16,7 @@ from tessel.expression.block_steps import EXACT, GREATEST, LEAST
 from tessel.expression.checking import NodeType
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
+from tessel.expression.types import UNIT_NANOSECONDS
 from tessel.expression.values import literal_value
 from tessel.kernels.decimal_sums import DecimalBounds
 from tessel.kernels.program import Op
@@ -24,7 +25,6 @@ NO_OVERFLOW = 1 << 62
 """Integers of at most this size may be added once more."""
 _SLACK = 1 + 2.0**-50
 _LARGEST_FLOAT, _ENDLESS = 2.0**1000, float("inf")
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 ARITHMETIC: dict[str, tuple[int, int]] = {
     "add": (Op.ADD, Op.INTEGER_ADD),
@@ -242,7 +242,7 @@ def finer_unit(kind: NodeType) -> int | None:
     alike = types.is_timestamp(column) and types.is_timestamp(met)
     if not alike and not (types.is_duration(column) and types.is_duration(met)):
         return None
-    ratio, left = divmod(_PER_SECOND[met.unit], _PER_SECOND[column.unit])
+    ratio, left = divmod(UNIT_NANOSECONDS[column.unit], UNIT_NANOSECONDS[met.unit])
     return ratio if ratio and not left else None
 
 

@@ -9,13 +9,12 @@ import pyarrow as pa
 from tessel.errors import ExpressionTypeError
 from tessel.expression import literal_codec
 from tessel.expression.leaves import Literal
-from tessel.expression.promotion import adapted, common_integer, refuse_mixed_zones
+from tessel.expression.promotion import adapted, common_integer, refuse_mixed_zones, same_family
 from tessel.expression.types import (
     FAMILY_WORDS,
     UNIT_NANOSECONDS,
     Family,
     Operand,
-    finest_unit,
     is_signed,
     refuse,
     type_name,
@@ -81,10 +80,6 @@ def _decimals(left: Operand, right: Operand) -> tuple[pa.DataType, pa.DataType]:
 def _same_family(left: Operand, right: Operand) -> tuple[pa.DataType, pa.DataType] | None:
     one, two = left.type, right.type
     match left.family:
-        case Family.TEXT:
-            return pa.large_string(), pa.large_string()
-        case Family.BINARY:
-            return pa.large_binary(), pa.large_binary()
         case Family.TIMESTAMP:
             refuse_mixed_zones("compare", left, right)
             # the zone plays no part in comparing instants
@@ -92,14 +87,9 @@ def _same_family(left: Operand, right: Operand) -> tuple[pa.DataType, pa.DataTyp
             return pa.timestamp(one.unit, zone), pa.timestamp(two.unit, zone)
         case Family.DURATION:
             return one, two
-        case Family.DATE:
-            return pa.date64(), pa.date64()
-        case Family.TIME:
-            unit = finest_unit(one, two)
-            shared = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
-            return shared, shared
         case _:
-            return None
+            same = same_family("compare", left, right)
+            return None if same is None else (same, same)
 
 
 def literal_beside(operand: Operand, other: Operand) -> Operand:

@@ -36,20 +36,6 @@ DISPLAY_CHARACTERS = 2_000
 """Display names are cut after so many characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextNode:
-    """One operator whose operands are names.
-
-    Attributes
-    ----------
-    fields
-        Field name → node name, list of node names, or parameter.
-    """
-
-    operator: str
-    fields: Mapping[str, Any]
-
-
 @dataclass(frozen=True, eq=False)
 class ExpressionContext:
     """An expression as names: what is computed, from what, and the one name that is the answer.
@@ -58,17 +44,12 @@ class ExpressionContext:
     ----------
     root
         Name of the node whose values are the expression's.
-    nodes, columns, values, value_sets, regexes
-        Operators, column names, literals, value sets and regexes, each by name. Names are the
-        32 hexadecimal digits of a digest.
+    columns
+        Names of columns by name. These names are the 32 hexadecimal digits of a digest.
     """
 
     root: str
-    nodes: Mapping[str, ContextNode]
     columns: Mapping[str, str]
-    values: Mapping[str, Literal]
-    value_sets: Mapping[str, ValueSet]
-    regexes: Mapping[str, Regex]
     _expressions: Mapping[str, Expression]
 
     @staticmethod
@@ -82,31 +63,8 @@ class ExpressionContext:
 
     @staticmethod
     def _made(expression: Expression) -> ExpressionContext:
-        nodes: dict[str, ContextNode] = {}
-        columns: dict[str, str] = {}
-        values: dict[str, Literal] = {}
-        value_sets: dict[str, ValueSet] = {}
-        regexes: dict[str, Regex] = {}
-        expressions: dict[str, Expression] = {}
-        for node in post_order(expression):
-            name = node.digest.hex()
-            if name in expressions:
-                continue
-            expressions[name] = node
-            if isinstance(node, Column):
-                columns[name] = node.column
-            elif isinstance(node, Literal):
-                values[name] = node
-            else:
-                fields: dict[str, Any] = {}
-                for field in layout(type(node)):
-                    value = getattr(node, field.name)
-                    if isinstance(value, ValueSet):
-                        value_sets[value.digest.hex()] = value
-                    elif isinstance(value, Regex):
-                        regexes[value.digest.hex()] = value
-                    fields[field.name] = _reference(field.kind, value)
-                nodes[name] = ContextNode(node.name, MappingProxyType(fields))
+        expressions = {node.digest.hex(): node for node in post_order(expression)}
+        columns = {n: node.column for n, node in expressions.items() if isinstance(node, Column)}
         if len(expressions) > LEAST_LIMIT and len(expressions) > current().max_nodes:
             raise LimitError.exceeded(
                 "the expression",
@@ -117,11 +75,7 @@ class ExpressionContext:
             )
         return ExpressionContext(
             expression.digest.hex(),
-            MappingProxyType(nodes),
             MappingProxyType(columns),
-            MappingProxyType(values),
-            MappingProxyType(value_sets),
-            MappingProxyType(regexes),
             MappingProxyType(expressions),
         )
 
@@ -173,19 +127,30 @@ class ExpressionContext:
 
     def to_json(self) -> dict[str, Any]:
         """Return the context as plain data for ``json.dumps``."""
+        values: dict[str, Any] = {}
+        value_sets: dict[str, Any] = {}
+        regexes: dict[str, Any] = {}
+        nodes: dict[str, Any] = {}
+        for name, node in self._expressions.items():
+            if isinstance(node, Literal):
+                values[name] = [node.kind, node.content]
+            elif not isinstance(node, Column):
+                nodes[name] = {"operator": node.name}
+                for field in layout(type(node)):
+                    value = getattr(node, field.name)
+                    if isinstance(value, ValueSet):
+                        value_sets[value.digest.hex()] = list(map(list, value.pairs))
+                    elif isinstance(value, Regex):
+                        regexes[value.digest.hex()] = value.pattern
+                    nodes[name][field.name] = _reference(field.kind, value)
         return {
             "format": FORMAT,
             "root": self.root,
             "columns": dict(self.columns),
-            "values": {name: _pair(value) for name, value in self.values.items()},
-            "value_sets": {
-                name: list(map(list, values.pairs)) for name, values in self.value_sets.items()
-            },
-            "regexes": {name: regex.pattern for name, regex in self.regexes.items()},
-            "nodes": {
-                name: {"operator": node.operator, **node.fields}
-                for name, node in self.nodes.items()
-            },
+            "values": values,
+            "value_sets": value_sets,
+            "regexes": regexes,
+            "nodes": nodes,
         }
 
     @staticmethod
@@ -206,10 +171,6 @@ def _reference(kind: str, value: Any) -> Any:
     if kind == "operands":
         return [child.digest.hex() for child in value]
     return value if kind == "parameter" else value.digest.hex()
-
-
-def _pair(value: Literal) -> list[str]:
-    return [value.kind, value.content]
 
 
 def _refuse(what: str) -> PlanFormatError:

@@ -5,8 +5,8 @@ Only words here: each method makes one operator through the registry, or two tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tessel.errors import TruthValueError
 from tessel.errors.arguments import checks_arguments, names_ours, refuses
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 _ROWS = "collect() the query first; of text, slice(0, 3) is a part and length() its letters"
 
 
+_Infix = Callable[[Any, object], "Expression"]
+
+
+def _infix(name: str) -> tuple[_Infix, _Infix]:
+    """Return the methods of an operator with an expression to its left, and to its right."""
+
+    def left(self: Any, other: object) -> Expression:
+        return make(name, self, other)
+
+    def right(self: Any, other: object) -> Expression:
+        return make(name, other, self)
+
+    return left, right
+
+
 @checks_arguments
 class ExpressionMethods:
     """Operators and methods of `Expression`; plain values among the arguments become literals."""
@@ -33,47 +48,19 @@ class ExpressionMethods:
         __getattr__ = names_ours("expression")
         __len__ = __getitem__ = refuses("an expression has no rows", _ROWS)
 
-    def __add__(self, other: object) -> Expression:
-        return make("add", self, other)
-
-    def __radd__(self, other: object) -> Expression:
-        return make("add", other, self)
-
-    def __sub__(self, other: object) -> Expression:
-        return make("subtract", self, other)
-
-    def __rsub__(self, other: object) -> Expression:
-        return make("subtract", other, self)
-
-    def __mul__(self, other: object) -> Expression:
-        return make("multiply", self, other)
-
-    def __rmul__(self, other: object) -> Expression:
-        return make("multiply", other, self)
-
-    def __truediv__(self, other: object) -> Expression:
-        return make("divide", self, other)
-
-    def __rtruediv__(self, other: object) -> Expression:
-        return make("divide", other, self)
-
-    def __floordiv__(self, other: object) -> Expression:
-        return make("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: object) -> Expression:
-        return make("floor_divide", other, self)
-
-    def __mod__(self, other: object) -> Expression:
-        return make("modulo", self, other)
-
-    def __rmod__(self, other: object) -> Expression:
-        return make("modulo", other, self)
-
-    def __pow__(self, other: object) -> Expression:
-        return make("power", self, other)
-
-    def __rpow__(self, other: object) -> Expression:
-        return make("power", other, self)
+    __add__, __radd__ = _infix("add")
+    __sub__, __rsub__ = _infix("subtract")
+    __mul__, __rmul__ = _infix("multiply")
+    __truediv__, __rtruediv__ = _infix("divide")
+    __floordiv__, __rfloordiv__ = _infix("floor_divide")
+    __mod__, __rmod__ = _infix("modulo")
+    __pow__, __rpow__ = _infix("power")
+    __and__, __rand__ = _infix("and")
+    __or__, __ror__ = _infix("or")
+    __xor__, __rxor__ = _infix("xor")
+    __eq__, __ne__ = _infix("equal")[0], _infix("not_equal")[0]  # type: ignore[assignment]
+    __lt__, __gt__ = _infix("less")[0], _infix("greater")[0]
+    __le__, __ge__ = _infix("less_equal")[0], _infix("greater_equal")[0]
 
     def __neg__(self) -> Expression:
         return make("negative", self)
@@ -86,42 +73,6 @@ class ExpressionMethods:
 
     def __round__(self, digits: int | None = None) -> Expression:
         return make("round", self, digits or 0)
-
-    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return make("equal", self, other)
-
-    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return make("not_equal", self, other)
-
-    def __lt__(self, other: object) -> Expression:
-        return make("less", self, other)
-
-    def __le__(self, other: object) -> Expression:
-        return make("less_equal", self, other)
-
-    def __gt__(self, other: object) -> Expression:
-        return make("greater", self, other)
-
-    def __ge__(self, other: object) -> Expression:
-        return make("greater_equal", self, other)
-
-    def __and__(self, other: object) -> Expression:
-        return make("and", self, other)
-
-    def __rand__(self, other: object) -> Expression:
-        return make("and", other, self)
-
-    def __or__(self, other: object) -> Expression:
-        return make("or", self, other)
-
-    def __ror__(self, other: object) -> Expression:
-        return make("or", other, self)
-
-    def __xor__(self, other: object) -> Expression:
-        return make("xor", self, other)
-
-    def __rxor__(self, other: object) -> Expression:
-        return make("xor", other, self)
 
     def __invert__(self) -> Expression:
         return make("not", self)

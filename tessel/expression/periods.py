@@ -18,10 +18,10 @@ import pyarrow as pa
 from tessel.arrays import arrow_scalar
 from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
 from tessel.expression.scalars import moment_at, scalar_of
+from tessel.expression.types import DAY_NANOSECONDS, UNIT_NANOSECONDS, counted_nanoseconds
 from tessel.lazy import dataclass
 
-NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_DAY_NS = 86_400 * NANOSECONDS["s"]
+_SECOND_NS = UNIT_NANOSECONDS["s"]
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 _ISO = re.compile(
@@ -105,7 +105,7 @@ def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
     try:
         end = _next_wall(start, fields)
     except (ValueError, OverflowError):  # behind the last second of the year 9999
-        end_ns = first_instant_ns(dt.datetime.max, at) + NANOSECONDS["s"]
+        end_ns = first_instant_ns(dt.datetime.max, at) + _SECOND_NS
     else:
         end_ns = start_ns + 1 if end is None else first_instant_ns(end, at)
     return Period(start_ns, end_ns)
@@ -163,9 +163,9 @@ def first_instant_ns(wall: dt.datetime, zone: dt.tzinfo | None) -> int:
     Nanoseconds since 1970-01-01 UTC; for ``zone`` None, of a clock that knows no zone. Fractions of
     a second in ``wall`` are left out.
     """
-    naive_ns = (wall.toordinal() - _EPOCH_ORDINAL) * _DAY_NS + (
+    naive_ns = (wall.toordinal() - _EPOCH_ORDINAL) * DAY_NANOSECONDS + (
         (wall.hour * 60 + wall.minute) * 60 + wall.second
-    ) * NANOSECONDS["s"]
+    ) * _SECOND_NS
     if zone is None:
         return naive_ns
     aware = wall.replace(tzinfo=zone, fold=0)
@@ -181,18 +181,18 @@ def first_instant_ns(wall: dt.datetime, zone: dt.tzinfo | None) -> int:
 def _first_instant_after_gap(
     naive_ns: int, zone: dt.tzinfo, before: dt.timedelta, after: dt.timedelta
 ) -> int:
-    low = (naive_ns - _span_ns(after)) // NANOSECONDS["s"]
-    high = (naive_ns - _span_ns(before)) // NANOSECONDS["s"]
+    low = (naive_ns - _span_ns(after)) // _SECOND_NS
+    high = (naive_ns - _span_ns(before)) // _SECOND_NS
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     while high - low > 1:
         middle = (low + high) // 2
         shown = (epoch + dt.timedelta(seconds=middle)).astimezone(zone)
         low, high = (middle, high) if shown.utcoffset() == before else (low, middle)
-    return high * NANOSECONDS["s"]
+    return high * _SECOND_NS
 
 
 def _span_ns(span: dt.timedelta) -> int:
-    return (span.days * 86_400 + span.seconds) * NANOSECONDS["s"] + span.microseconds * 1_000
+    return (span.days * 86_400 + span.seconds) * _SECOND_NS + span.microseconds * 1_000
 
 
 def instant_text(value: Any) -> str | None:
@@ -259,13 +259,8 @@ def instant_units(text: str, kind: pa.DataType) -> int | None:
 
 def units_from_ns(ns: int, kind: pa.DataType) -> int:
     """Return the first value of an index type that is not before ``ns``: rounded up to its unit."""
-    if pa.types.is_timestamp(kind):
-        unit = NANOSECONDS[kind.unit]
-    elif pa.types.is_date32(kind):
-        unit = _DAY_NS
-    elif pa.types.is_date64(kind):
-        unit = NANOSECONDS["ms"]
-    else:
+    unit = counted_nanoseconds(kind)
+    if unit is None:
         raise IndexColumnError(
             f"a date range needs an index of dates or timestamps, and this one is {kind}",
             hint="use filter with a comparison on the index column",

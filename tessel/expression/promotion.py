@@ -256,7 +256,7 @@ def _joined(verb: str, left: Operand, right: Operand) -> pa.DataType:
         points = max(scale, deep)
         return pa.decimal128(min(38, max(digits - scale, more - deep) + points), points)
     if len(families) == 1:
-        same = _same_family(verb, left, right)
+        same = same_family(verb, left, right)
         if same is not None:
             return same
     return refuse(
@@ -266,7 +266,8 @@ def _joined(verb: str, left: Operand, right: Operand) -> pa.DataType:
     )
 
 
-def _same_family(verb: str, left: Operand, right: Operand) -> pa.DataType | None:
+def same_family(verb: str, left: Operand, right: Operand) -> pa.DataType | None:
+    """Return the type that holds two of one family; None where they have none."""
     one, two = left.type, right.type
     match left.family:
         case Family.TEXT:

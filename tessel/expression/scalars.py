@@ -39,7 +39,14 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
-from tessel.expression.types import UNIT_NANOSECONDS, UNITS, Family, check_zone, family
+from tessel.expression.types import (
+    SPAN_NANOSECONDS,
+    UNIT_NANOSECONDS,
+    UNITS,
+    Family,
+    check_zone,
+    family,
+)
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -270,13 +277,10 @@ def elapsed_text(value: Any) -> Any:
         return value
     sign, rest = ("-", -rest) if rest < 0 else ("", rest)
     parts = []
-    for unit, length in _LENGTHS.items():
+    for unit, length in SPAN_NANOSECONDS.items():
         count, rest = divmod(rest, length)
         parts += [f"{count}{unit}"] if count else []
     return sign + ("".join(parts) or "0s")
-
-
-_LENGTHS = {"h": 3_600 * 10**9, "min": 60 * 10**9, **UNIT_NANOSECONDS}
 
 
 def moment_of(value: object) -> dt.datetime | None:

@@ -10,7 +10,7 @@ import datetime
 import re
 import zoneinfo
 
-from tessel.expression.types import UNIT_NANOSECONDS, UNITS
+from tessel.expression.types import DAY_NANOSECONDS, SPAN_NANOSECONDS, UNIT_NANOSECONDS, UNITS
 from tessel.lazy import dataclass
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -20,15 +20,7 @@ _INSTANT = re.compile(
     r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?",
 )
 _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
-_DURATION_UNITS = {
-    "d": 86_400 * _SECOND,
-    "h": 3_600 * _SECOND,
-    "min": 60 * _SECOND,
-    "s": _SECOND,
-    "ms": 1_000_000,
-    "us": 1_000,
-    "ns": 1,
-}
+_DURATION_UNITS = {"d": DAY_NANOSECONDS, **SPAN_NANOSECONDS}
 _LONGEST_DURATION = 1_000
 """Characters of a duration: Python reads no number of more than 4,300 digits."""
 

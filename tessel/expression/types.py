@@ -60,6 +60,8 @@ FAMILY_WORDS = {
 
 UNITS = ("s", "ms", "us", "ns")
 UNIT_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+SPAN_NANOSECONDS = {"h": 3_600 * 10**9, "min": 60 * 10**9, **UNIT_NANOSECONDS}
+DAY_NANOSECONDS = 24 * SPAN_NANOSECONDS["h"]
 
 
 TEXT_CHARACTERS = 120
@@ -145,6 +147,15 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     if type_ == pa.binary_view():
         return pa.binary()
     return pa.float32() if pa.types.is_float16(type_) else type_
+
+
+def counted_nanoseconds(type_: pa.DataType) -> int | None:
+    """Return the length of what instants or dates of a type count; None for any other type."""
+    if pa.types.is_timestamp(type_):
+        return UNIT_NANOSECONDS[type_.unit]
+    if pa.types.is_date32(type_):
+        return DAY_NANOSECONDS
+    return UNIT_NANOSECONDS["ms"] if pa.types.is_date64(type_) else None
 
 
 # --- names ----------------------------------------------------------------------------------------

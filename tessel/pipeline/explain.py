@@ -25,7 +25,7 @@ from tessel.display.shown import Shown
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.pipeline.executor import units_to_read
-from tessel.pipeline.explain_metadata import entities_table, pages_table
+from tessel.pipeline.explain_metadata import entities_table, pages_asked, pages_table
 from tessel.pipeline.plan import Change, Intake, Plan, SourcePlan, Stage
 
 if TYPE_CHECKING:
@@ -137,11 +137,11 @@ def _tables(plan: Plan, prefix: str, pages: bool | None, ran: bool) -> Iterator[
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
             asked = len(part.index) <= _ASKED_SEGMENTS if pages is None else pages
-            found = pages_table(part, plan.stages[0].clauses, prefix) if asked else None
-            read = () if ran else ("nothing was read" if found is None else "no page was read",)
-            yield _source(part, prefix, read, None if found is None else found[1])
-            if found is not None:
-                yield found[0]
+            found = pages_asked(part, plan.stages[0].clauses) if asked else []
+            read = () if ran else ("no page was read" if found else "nothing was read",)
+            yield _source(part, prefix, read, found[-1].rows[1] if found else None)
+            if found:
+                yield pages_table(part, found, prefix)
             entities = entities_table(units_to_read(part, plan.stages[0]), prefix)
             if entities is not None:
                 yield entities

@@ -90,66 +90,69 @@ def _shown_times(times: TimeRange | None, schema: TableSchema) -> tuple[str, ...
     return tuple(map(str, ends))
 
 
-def pages_table(
-    source: SourcePlan, clauses: Sequence[Clause], prefix: str
-) -> tuple[Table, int] | None:
-    """Return how many pages the first clauses leave, and how many rows are in them.
-
-    None where none of them asks page tables.
-    """
-    asked = list(_asked(clauses, source.schema))
-    if not asked or not source.units:
-        return None
-    counts = [[0, 0, 0, 0] for _ in asked]
-    for strip in _strips(source):
-        for (_, predicate), sums in zip(asked, counts, strict=True):
-            rows = len(strip)
-            before, after = strip.pages_left(predicate)
-            for at, number in enumerate((before, after, rows, len(strip))):
-                sums[at] += number
-    lines = tuple(
-        (
-            clause.name,
-            f"{before:,} → {after:,}",
-            f"{rows:,} → {left:,}",
-            f"page tables: never {clause.describe()}" if after < before else "",
-        )
-        for (clause, _), (before, after, rows, left) in zip(asked, counts, strict=True)
-    )
-    count = len(source.index)
-    read = f"page tables of {count:,} segment{'' if count == 1 else 's'} were read"
-    title = f"{prefix}pages of {source.view.name!r}"
-    table = Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
-    return table, counts[-1][3]
-
-
 PageRange = tuple[int, int, bool]
 """Rows ``[low, high)`` of a symbol, and whether their pages are left."""
 
 
-def page_ranges(source: SourcePlan, clauses: Sequence[Clause]) -> list[tuple[str, list[PageRange]]]:
-    """Return, for each of the first clauses that asks page tables, which rows they leave and prune.
+class PagesAsked:
+    """What page tables say to one of the first clauses, about what those before it left.
 
-    The arguments are those of :func:`pages_table`. With each clause goes what it asks for; its rows
-    are those that the clauses before it left.
+    Attributes
+    ----------
+    pages, rows
+        How many there were, and how many are left.
+    ranges
+        Which rows.
     """
-    asked = list(_asked(clauses, source.schema)) if source.units else []
-    found: list[list[PageRange]] = [[] for _ in asked]
-    for strip in _strips(source) if asked else ():
+
+    def __init__(self, clause: Clause, predicate: Expression) -> None:
+        self.clause = clause
+        self._predicate = predicate
+        self.pages, self.rows = (0, 0), (0, 0)
+        self.ranges: list[PageRange] = []
+
+    def ask(self, strip: SelectedRows) -> None:
+        """Drop the pages of a row slice in which no row can be wanted."""
         first = strip.pieces[0].row_start
-        for (_, predicate), ranges in zip(asked, found, strict=True):
-            before = strip.row_ranges
-            strip.pages_left(predicate)
-            left = strip.row_ranges
-            for low, high in before:
-                inside = [(a, b) for a, b in left if low <= a < high]
-                for start, stop in [*inside, (high, high)]:
-                    if low < start:
-                        ranges.append((first + low, first + start, False))
-                    if start < stop:
-                        ranges.append((first + start, first + stop, True))
-                    low = stop
-    return [(each.describe(), ranges) for (each, _), ranges in zip(asked, found, strict=True)]
+        rows, ranges = len(strip), strip.row_ranges
+        before, after = strip.pages_left(self._predicate)
+        self.pages = self.pages[0] + before, self.pages[1] + after
+        self.rows = self.rows[0] + rows, self.rows[1] + len(strip)
+        left = strip.row_ranges
+        for low, high in ranges:
+            inside = [(a, b) for a, b in left if low <= a < high]
+            for start, stop in [*inside, (high, high)]:
+                if low < start:
+                    self.ranges.append((first + low, first + start, False))
+                if start < stop:
+                    self.ranges.append((first + start, first + stop, True))
+                low = stop
+
+
+def pages_asked(source: SourcePlan, clauses: Sequence[Clause]) -> list[PagesAsked]:
+    """Ask page tables what the first clauses leave; empty where none of them asks any."""
+    asked = [PagesAsked(*each) for each in _asked(clauses, source.schema)] if source.units else []
+    for strip in _strips(source) if asked else ():
+        for each in asked:
+            each.ask(strip)
+    return asked
+
+
+def pages_table(source: SourcePlan, asked: Sequence[PagesAsked], prefix: str) -> Table:
+    """Return how many pages the first clauses leave, and how many rows are in them."""
+    lines = tuple(
+        (
+            each.clause.name,
+            "{:,} → {:,}".format(*each.pages),
+            "{:,} → {:,}".format(*each.rows),
+            f"page tables: never {each.clause.describe()}" if each.pages[1] < each.pages[0] else "",
+        )
+        for each in asked
+    )
+    count = len(source.index)
+    read = f"page tables of {count:,} segment{'' if count == 1 else 's'} were read"
+    title = f"{prefix}pages of {source.view.name!r}"
+    return Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
 
 
 def _asked(clauses: Sequence[Clause], schema: TableSchema) -> Iterator[tuple[Clause, Expression]]:

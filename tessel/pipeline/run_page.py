@@ -23,7 +23,7 @@ from tessel.display.documents import (
     Table,
 )
 from tessel.errors import TesselError
-from tessel.pipeline.explain_metadata import PageRange, page_ranges, pages_table
+from tessel.pipeline.explain_metadata import PagesAsked, pages_asked, pages_table
 from tessel.pipeline.plan import Plan, SourcePlan, Stage
 from tessel.pipeline.profile import Profile, clause_events, tracked
 from tessel.telemetry import Event
@@ -162,17 +162,17 @@ def _span(event: Event, began_ns: int) -> Span:
 def _pruning(plan: Plan) -> Iterator[Part]:
     for part, stage in _sources(plan):
         try:
-            pages = page_ranges(part, stage.clauses)
-            table = pages_table(part, stage.clauses, "")
+            asked = pages_asked(part, stage.clauses)
         except TesselError as error:  # the version may have expired since
             yield _rows_of(part, [])
             yield f"Page tables of {part.view.name!r} cannot be read: {error.message}"
         else:
-            yield _rows_of(part, pages)
-            yield from () if table is None else table[:1]
+            yield _rows_of(part, asked)
+            if asked:
+                yield pages_table(part, asked, "")
 
 
-def _rows_of(part: SourcePlan, pages: Sequence[tuple[str, list[PageRange]]]) -> Lanes:
+def _rows_of(part: SourcePlan, asked: Sequence[PagesAsked]) -> Lanes:
     """Draw the rows of a symbol: those of segments that were read, those that were pruned, why."""
     index, rows = part.index, part.view.row_count
     whole = part.view.index()
@@ -189,11 +189,12 @@ def _rows_of(part: SourcePlan, pages: Sequence[tuple[str, list[PageRange]]]) -> 
         at = max(at, high)
     spans.sort(key=lambda span: span.start)
     lanes = [Lane("segments", tuple(spans[:_MOST_SPANS]))]
-    for what, ranges in pages:
+    for each in asked:
+        what = each.clause.describe()
         left, pruned = ("pages left", "read", ()), ("pages pruned", "pruned", (("never", what),))
         spans = [
             _rows(low, high, *(left if is_left else pruned))
-            for low, high, is_left in ranges[:_MOST_SPANS]
+            for low, high, is_left in each.ranges[:_MOST_SPANS]
         ]
         lanes.append(Lane(f"pages, {what.partition('(')[0]}", tuple(spans)))
     return Lanes(f"{part.view.name!r}, {rows:,} rows", "rows", float(rows), tuple(lanes))

@@ -241,7 +241,7 @@ def test_a_page_of_a_version_that_is_gone_says_so(
         raise SnapshotExpiredError("version 1 has expired")
 
     result = store.scan("s").filter("x > 0.5").collect()
-    monkeypatch.setattr(run_page, "page_ranges", gone)
+    monkeypatch.setattr(run_page, "pages_asked", gone)
     parts = _parts(page_of(result.profile()))
     assert any("cannot be read: version 1 has expired" in part for part in map(str, parts))
 

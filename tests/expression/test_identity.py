@@ -90,17 +90,14 @@ def test_a_context_names_everything_by_digest() -> None:
     predicate = col("s").is_in(["a", "b"]) & col("s").matches("x") & (col("n") > 1)
     context = ExpressionContext.of(predicate)
     assert sorted(context.columns.values()) == ["n", "s"]
-    assert [str(value) for value in context.values.values()] == ["1"]
-    assert [str(values) for values in context.value_sets.values()] == ["('a', 'b')"]
-    assert [regex.pattern for regex in context.regexes.values()] == ["x"]
-    assert sorted(node.operator for node in context.nodes.values()) == [
-        "and",
-        "greater",
-        "is_in",
-        "matches",
-    ]
-    root = context.nodes[context.root]
-    assert list(context.children(context.root)) == root.fields["operands"]
+    written = context.to_json()
+    assert list(written["values"].values()) == [["int", "1"]]
+    assert list(written["value_sets"].values()) == [[["text", "a"], ["text", "b"]]]
+    assert list(written["regexes"].values()) == ["x"]
+    operators = ["and", "greater", "is_in", "matches"]
+    assert sorted(node["operator"] for node in written["nodes"].values()) == operators
+    root = written["nodes"][context.root]
+    assert list(context.children(context.root)) == root["operands"]
     assert all(len(name) == 32 for name in context.order)
 
 

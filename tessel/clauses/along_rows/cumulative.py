@@ -22,7 +22,7 @@ from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.sums import sums_from
-from tessel.clauses.along_rows.key_order import KeyOrder, key_fields, keyed_carries, keyed_rows
+from tessel.clauses.along_rows.key_order import key_fields, keyed_carries, keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
 from tessel.clauses.values import (
     BoolArray,
@@ -80,61 +80,6 @@ class Running:
     def absent(self) -> BoolArray | None:
         """Rows without a value; None where there are none."""
         return None if self.present is None else ~self.present
-
-    def ordered(self) -> OrderedRun:
-        """Return the same in key order."""
-        values, carried = self.values, len(self.carried)
-        codes = np.zeros(len(values), np.int64) if self.codes is None else self.codes
-        keys = KeyOrder.of_codes(np.concatenate([self.carried, codes]), self.groups)
-        places, rows = keys.places_of(carried, carried + len(values))
-        order = keys.places if keys.order is None else keys.order
-        # Rows without a value take no place.
-        present = np.ones(len(keys), np.bool_)
-        if self.present is not None:
-            present = np.concatenate([np.ones(carried, np.bool_), self.present])[order]
-            values = values.filter(arrow_array(self.present))
-            number = np.cumsum(self.present) - 1 + carried
-            order = np.where(order < carried, order, number[np.maximum(order - carried, 0)])
-        ends = np.concatenate([[0], np.cumsum(present)])
-        return OrderedRun(
-            values,
-            order[present],
-            ends[keys.start[places]],
-            ends[places + 1],
-            ~present[places],
-            rows,
-        )
-
-
-@dataclass(frozen=True)
-class OrderedRun:
-    """A column of a unit in key order.
-
-    Places are those of the rows that have a value, with one place before those of each key that was
-    carried, which stands for all of its rows.
-
-    Attributes
-    ----------
-    values
-        Plain, nothing missing, those of the unit's rows that have one, in the order of rows.
-    order
-        int64, shape ``(places,)``: for each place the row of the states, or that of the values
-        counted from the end of the states on.
-    starts, stops
-        int64, shape ``(windows,)``: for each row of the unit in key order the places of what lies
-        up to it, itself included.
-    missing
-        Bool, shape ``(windows,)``: rows without a value.
-    rows
-        int64, shape ``(windows,)``: the row of the unit that each is of.
-    """
-
-    values: pa.Array
-    order: Codes
-    starts: Codes
-    stops: Codes
-    missing: BoolArray
-    rows: Codes
 
 
 class Cumulative(OrderedColumns):

@@ -59,14 +59,6 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Both sides of the rows of a unit."""
-
-    before: Side
-    after: Side
-
-
-@dataclass(frozen=True)
 class Gaps:
     """What is carried around missing values.
 
@@ -195,8 +187,10 @@ class Gaps:
             complete = len(rows) == len(present) - np.count_nonzero(present)
             yield patched(column, rows, values, sources, all_valid=complete)
 
-    def sides(self, unit: ProcessingUnit, before: pa.Table, after: pa.Table) -> list[Sides]:
-        """Return both sides of each column."""
+    def sides(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> list[tuple[Side, Side]]:
+        """Return what lies before the rows of each column, and what lies after."""
         keyed = keyed_rows(unit, self.by)
         (earlier, later), groups = keyed.numbers(before, after)
         times = self._times(unit)
@@ -218,7 +212,7 @@ class Gaps:
             return Side(rows, distance, pa.chunked_array(values, type=column.type), seen)
 
         return [
-            Sides(side(at, column, backward=False), side(at, column, backward=True))
+            (side(at, column, backward=False), side(at, column, backward=True))
             for at, column in enumerate(map(unit.column, self.columns))
         ]
 

@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from tessel.clauses.buckets.rules import parse_span
 from tessel.errors import IndexColumnError, PlanError, shown
-from tessel.expression.periods import NANOSECONDS
+from tessel.expression.types import DAY_NANOSECONDS, counted_nanoseconds
 from tessel.lazy import dataclass
-
-_DAY_NS = 86_400 * NANOSECONDS["s"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def span_on_index(
         What to write where the index has no time, for the error.
     """
     length, days = parse_span(text, what)
-    unit = _unit_ns(kind)
+    unit = counted_nanoseconds(kind)
     if unit is None:
         raise IndexColumnError(
             f"{clause}: a {what} of {text!r} needs an index of dates or timestamps, "
@@ -60,15 +58,7 @@ def span_on_index(
             hint=f'write "{24 * length}h" for elapsed time',
             **{what: text},
         )
-    return IndexSpan(length * (_DAY_NS if days else 1), unit)
-
-
-def _unit_ns(kind: pa.DataType) -> int | None:
-    if pa.types.is_timestamp(kind):
-        return NANOSECONDS[kind.unit]
-    if pa.types.is_date32(kind):
-        return _DAY_NS
-    return NANOSECONDS["ms"] if pa.types.is_date64(kind) else None
+    return IndexSpan(length * (DAY_NANOSECONDS if days else 1), unit)
 
 
 def fading_of(

@@ -39,35 +39,23 @@ class CalendarUnit(Protocol):
 
 @dataclass(frozen=True)
 class Days:
-    """Dates one by one."""
+    """Some days each, one of which begins at the date ``start``."""
+
+    count: int = 1
+    start: int = 0
+
+    @classmethod
+    def weeks(cls, weekday: int) -> Days:
+        """Return weeks that begin with a weekday (Monday is 0)."""
+        return cls(7, -((_THURSDAY - weekday) % 7))
 
     def number_of(self, days: Integers) -> Integers:
-        """Return the dates as they are."""
-        return days
+        """Return the unit that holds each date."""
+        return (days - self.start) // self.count
 
     def first_day(self, numbers: Integers) -> Integers:
-        """Return the dates as they are."""
-        return numbers
-
-
-@dataclass(frozen=True)
-class Weeks:
-    """Seven days from a weekday on (Monday is 0)."""
-
-    weekday: int = 0
-
-    @property
-    def _start(self) -> int:
-        """The date of the last such weekday up to 1970-01-01."""
-        return -((_THURSDAY - self.weekday) % 7)
-
-    def number_of(self, days: Integers) -> Integers:
-        """Return the week that holds each date."""
-        return (days - self._start) // 7
-
-    def first_day(self, numbers: Integers) -> Integers:
-        """Return the first date of each week."""
-        return numbers * 7 + self._start
+        """Return the first date of each unit."""
+        return numbers * self.count + self.start
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ import pyarrow as pa
 from tessel.clauses.buckets.base import DAY_NS, Bucketer, Closed, ElapsedBucketer
 from tessel.clauses.buckets.rules import CalendarRule, parse_offset, parse_rule
 from tessel.errors import IndexColumnError, PlanError
-from tessel.expression.periods import NANOSECONDS, parse_period, zone_of
+from tessel.expression.periods import parse_period, zone_of
+from tessel.expression.types import UNIT_NANOSECONDS, counted_nanoseconds
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
@@ -113,17 +114,14 @@ class _Index:
 
     @classmethod
     def of(cls, kind: pa.DataType) -> _Index:
-        if pa.types.is_date32(kind):
-            return cls(kind, DAY_NS, None)
-        if pa.types.is_date64(kind):
-            return cls(kind, NANOSECONDS["ms"], None)
-        if not pa.types.is_timestamp(kind):
+        unit_ns = counted_nanoseconds(kind)
+        if unit_ns is None:
             raise IndexColumnError(
                 f"resample needs an index of timestamps or dates, and this one is {kind}",
                 hint="group by an expression of the index instead: apply('bucket', 't // 10')",
                 type=str(kind),
             )
-        return cls(kind, NANOSECONDS[kind.unit], zone_of(kind))
+        return cls(kind, unit_ns, zone_of(kind))
 
     def date_and_time(self, origin: str) -> tuple[int, int]:
         """Return the local date of an instant, in days since 1970, and the nanoseconds into it.
@@ -134,12 +132,12 @@ class _Index:
         day = self.days().numbers(np.array([start]))
         if self.days().edges(day)[0] == start:
             return int(day[0]), 0
-        seconds, fraction = divmod(start * self.unit_ns, NANOSECONDS["s"])
+        seconds, fraction = divmod(start * self.unit_ns, UNIT_NANOSECONDS["s"])
         wall = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
         if self.zone is not None:
             wall = wall.astimezone(self.zone)
         clock = (wall.hour * 60 + wall.minute) * 60 + wall.second
-        return int(day[0]), clock * NANOSECONDS["s"] + fraction
+        return int(day[0]), clock * UNIT_NANOSECONDS["s"] + fraction
 
     @property
     def step_ns(self) -> int:

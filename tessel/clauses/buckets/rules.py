@@ -14,19 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.buckets.base import DAY_NS
 from tessel.errors import PlanError, nearest, shown
+from tessel.expression.types import SPAN_NANOSECONDS
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.buckets.calendar import CalendarUnit
 
-_UNITS_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "min": 60 * 1_000_000_000,
-    "h": 3_600 * 1_000_000_000,
-}
 _OLD_UNITS = {"T": "min", "H": "h", "S": "s"}
 _OLD_UNIT = re.compile(r"(\d\s*|^)([THS])(?=\d|\s|$)")
 _WORDS = {
@@ -131,7 +124,7 @@ def _abbreviated(text: str) -> str:
 
 
 def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> CalendarRule:
-    from tessel.clauses.buckets.calendar import Months
+    from tessel.clauses.buckets.calendar import BusinessDays, Days, Months
 
     if not 0 < count <= _MOST:
         raise _no_length(text, "rule") if count == 0 else _too_long(text)
@@ -146,17 +139,11 @@ def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> Cale
         )
     ends = unit.endswith("E")
     if unit == "D":
-        from tessel.clauses.buckets.calendar import Days
-
         return CalendarRule(Days(), count)
     if unit == "B":
-        from tessel.clauses.buckets.calendar import BusinessDays
-
         return CalendarRule(BusinessDays(), count)
     if unit == "W":
-        from tessel.clauses.buckets.calendar import Weeks
-
-        return CalendarRule(Weeks(_WEEKDAYS.index(anchor or "MON")), count)
+        return CalendarRule(Days.weeks(_WEEKDAYS.index(anchor or "MON")), count)
     months = {"M": 1, "Q": 3, "Y": 12}[unit[0]]
     # QS-FEB begins in February; QE-JAN ends with January, and is the same quarter.
     month = _MONTHS.index(anchor) if anchor else (-1 if ends else 0)
@@ -228,9 +215,9 @@ def _elapsed_ns(rule: str, what: str, *, written: str | None = None) -> int:
     total = 0
     for number, unit in parts:
         name = _OLD_UNITS.get(unit, unit)
-        if name not in _UNITS_NS:
+        if name not in SPAN_NANOSECONDS:
             raise _no_rule(written, what, unit)
-        total += int(number) * _UNITS_NS[name]
+        total += int(number) * SPAN_NANOSECONDS[name]
     if total == 0 and what not in _MAY_BE_ZERO:
         raise _no_length(written, what)
     if total > _MOST * DAY_NS:
@@ -242,7 +229,7 @@ def _no_rule(text: str, what: str, unit: str | None = None) -> PlanError:
     hint = _HINT if what == "rule" else _SPAN_HINT
     if unit in _TWO_MEANINGS:
         hint = f"{unit} has more than one meaning: write {_TWO_MEANINGS[unit]}"
-    elif unit is not None and (match := nearest(unit, [*_UNITS_NS, *_CALENDAR_UNITS])):
+    elif unit is not None and (match := nearest(unit, [*SPAN_NANOSECONDS, *_CALENDAR_UNITS])):
         hint = f"did you mean {match}?   {hint}"
     article = "an" if what == "offset" else "a"
     return PlanError(f"{shown(text)} is not {article} {what}", hint=hint, rule=text[:_LONGEST])

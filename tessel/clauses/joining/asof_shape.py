@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -27,19 +27,11 @@ from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.joining.lookup import KeyTable
-from tessel.clauses.joining.shape import (
-    JoinShape,
-    as_keys,
-    fields_beside,
-    key_type,
-    names_beside,
-    rows_or_missing,
-    typed_columns,
-)
-from tessel.clauses.plain import fields_from_json
+from tessel.clauses.joining.shape import Sides, as_keys
 from tessel.clauses.structures import UnitFacts
 from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.expression.types import DAY_NANOSECONDS, UNIT_NANOSECONDS, counted_nanoseconds
 from tessel.kernels.match_rows import Looks, NearestRows
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
@@ -49,9 +41,6 @@ DIRECTIONS: tuple[str, ...] = get_args(Direction)
 
 Times = NDArray[np.int64]
 Rows = NDArray[np.int64]
-
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_DAY_NS = 86_400 * 10**9
 
 
 def check_tolerance(tolerance: object) -> None:
@@ -68,47 +57,33 @@ def check_tolerance(tolerance: object) -> None:
 
 
 @dataclass(frozen=True)
-class AsofShape:
+class AsofShape(Sides):
     """Two schemas, each with a time index, and which row of the right goes beside one of the left.
 
     Attributes
     ----------
-    by
-        Pairs of columns that must be equal, left and right.
-    direction, tolerance, allow_exact_matches, suffix
+    on
+        Pairs of columns that must be equal besides.
+    direction, tolerance, allow_exact_matches
         As in :class:`tessel.clauses.join_asof.JoinAsof`.
     """
 
+    verb: ClassVar[str] = "join_asof"
+    keeps_left: ClassVar[bool] = True
+    keeps_right: ClassVar[bool] = False
     left: TableSchema
     right: TableSchema
-    by: tuple[tuple[str, str], ...]
+    on: tuple[tuple[str, str], ...]
     direction: Direction
     tolerance: str | int | None
     allow_exact_matches: bool
     suffix: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape as plain data."""
-        return {
-            "left": self.left.to_json(),
-            "right": self.right.to_json(),
-            "by": [list(pair) for pair in self.by],
-            "direction": self.direction,
-            "tolerance": self.tolerance,
-            "allow_exact_matches": self.allow_exact_matches,
-            "suffix": self.suffix,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> AsofShape:
-        """Rebuild from plain data; raises ``PlanFormatError`` on anything else."""
-        return cls(**fields_from_json(cls, data, "join_asof.shape"))
-
     def describe(self) -> str:
         """Return one line for people: the times, the keys and the direction."""
         one, two = self.index
         shown = one if one == two else f"{one}={two}"
-        by = ", ".join(a if a == b else f"{a}={b}" for a, b in self.by)
+        by = ", ".join(a if a == b else f"{a}={b}" for a, b in self.on)
         within = "" if self.tolerance is None else f", tolerance={self.tolerance}"
         return f"on={shown}{f', by={by}' if by else ''}, {self.direction}{within}"
 
@@ -120,37 +95,22 @@ class AsofShape:
         return self.left.index, self.right.index
 
     @cached
-    def by_types(self) -> tuple[pa.DataType, ...]:
-        """The type in which each pair of keys is compared."""
-        return tuple(
-            key_type("join_asof", (one, two), (self.left.type_of(one), self.right.type_of(two)))
-            for one, two in self.by
-        )
-
-    @cached
     def time_type(self) -> pa.DataType:
         """The type in which times are compared: that of the finer unit."""
-        one, two = self.index
-        return key_type("join_asof", (one, two), (self.left.type_of(one), self.right.type_of(two)))
+        return self.compared_as(*self.index)
 
     @cached
     def right_names(self) -> dict[str, str]:
         """The right's columns that come out, each with its name there."""
         one, two = self.index
-        dropped = {name for _, name in self.by} | ({two} if one == two else set())
-        names = [name for name in self.right.names if name not in dropped]
-        return names_beside(self.left, names, self.suffix)
+        keys = {name for _, name in self.on}
+        return self._right_without(keys | {two} if one == two else keys)
 
     @cached
     def schema(self) -> TableSchema:
         """The columns that come out; two of one name raise ``DuplicateColumnError``."""
-        beside = fields_beside("join_asof", self.left, self.right, self.right_names)
-        return TableSchema(pa.schema([*self.left.arrow, *beside]), self.left.index)
-
-    @cached
-    def by_shape(self) -> JoinShape:
-        """The join on the keys alone, of which every left row comes out."""
-        return JoinShape(self.left, self.right, self.by, "left", self.suffix)
+        fields = [*self.left.arrow, *self._fields_of_right()]
+        return TableSchema(pa.schema(fields), self.left.index)
 
     @cached
     def most_apart(self) -> int | None:
@@ -164,7 +124,7 @@ class AsofShape:
         if isinstance(self.tolerance, int):
             own = self.left.type_of(self.index[0])
             if pa.types.is_timestamp(own):
-                return self.tolerance * (NANOSECONDS[own.unit] // NANOSECONDS[kind.unit])
+                return self.tolerance * UNIT_NANOSECONDS[own.unit] // UNIT_NANOSECONDS[kind.unit]
             return self.tolerance
         if pa.types.is_integer(kind):
             raise PlanError(
@@ -172,8 +132,8 @@ class AsofShape:
                 hint="give a whole number",
             )
         length, days = parse_span(self.tolerance, "tolerance")
-        unit = _DAY_NS if pa.types.is_date(kind) else NANOSECONDS[kind.unit]
-        return length * (_DAY_NS if days else 1) // unit
+        unit = DAY_NANOSECONDS if pa.types.is_date(kind) else UNIT_NANOSECONDS[kind.unit]
+        return length * (DAY_NANOSECONDS if days else 1) // unit
 
     def times(self, table: pa.Table, side: Literal[0, 1]) -> Times:
         """Return the times of the left (0) or the right (1) as they are compared, int64.
@@ -197,16 +157,6 @@ class AsofShape:
         counts: Times = numpy_array(found.cast(pa.int64()))
         return counts
 
-    def by_keys(self, table: pa.Table, side: Literal[0, 1]) -> list[pa.Array]:
-        """Return the keys of the left (0) or the right (1) as they are compared."""
-        return as_keys([table.column(pair[side]) for pair in self.by], self.by_types)
-
-    def joined(self, left: pa.Table, right: pa.Table, rows: Rows) -> pa.Table:
-        """Return the left's rows, each beside a row of the right, or nothing where that is −1."""
-        theirs = rows_or_missing(right.select(list(self.right_names)), rows)
-        columns = [*left.select(self.left.names).columns, *theirs.columns]
-        return typed_columns(columns, self.schema.arrow)
-
 
 Numbers = NDArray[np.int64]
 
@@ -226,7 +176,7 @@ class AsofTable:
         if times is None:
             times = shape.times(right, 1)
         self._shape = shape
-        self._keys = KeyTable(shape.by_keys(right, 1)) if shape.by else None
+        self._keys = KeyTable(shape.keys(right, 1)) if shape.on else None
         self._rows = None if self._keys is None else self._keys.rows
         starts = np.array([0, len(times)], np.int64) if self._keys is None else self._keys.starts
         self._nearest = NearestRows(
@@ -241,7 +191,7 @@ class AsofTable:
         """Return the row of the right that goes beside each row of the left, −1 for none."""
         codes = None
         if self._keys is not None:
-            codes = self._keys.find(self._shape.by_keys(left, 0))
+            codes = self._keys.find(self._shape.keys(left, 0))
         places = self._nearest.find(self._shape.times(left, 0), codes)
         if self._rows is None or not len(self._rows):
             return places
@@ -249,9 +199,6 @@ class AsofTable:
         rows = self._rows[places]
         rows[places < 0] = -1
         return rows
-
-
-_DAY_MS = 86_400_000
 
 
 def pieces_in_reach(shape: AsofShape, units: Sequence[UnitFacts]) -> list[list[int]]:
@@ -265,7 +212,9 @@ def pieces_in_reach(shape: AsofShape, units: Sequence[UnitFacts]) -> list[list[i
     right = [at for at, facts in enumerate(units) if facts.symbol == 1 and facts.rows]
     left = [at for at, facts in enumerate(units) if facts.symbol == 0 and facts.rows]
     one, two = shape.index
-    scales = _scale(shape.left.type_of(one)), _scale(shape.right.type_of(two))
+    # By what times are multiplied, so that those of both sides count the same unit.
+    kinds = shape.left.type_of(one), shape.right.type_of(two)
+    scales = [counted_nanoseconds(kind) or 1 for kind in kinds]
     spans = _spans(units, right, scales[1])
     # Where they do not follow one another each gets all, and finds what is not in order.
     ordered = spans is not None and all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
@@ -303,10 +252,3 @@ def _spans(
     times = [units[at].time_range for at in pieces]
     known = [(each.first * scale, each.last * scale) for each in times if each is not None]
     return known if len(known) == len(pieces) else None
-
-
-def _scale(kind: pa.DataType) -> int:
-    """Return by what times are multiplied, so that those of both sides count the same unit."""
-    if pa.types.is_timestamp(kind):
-        return NANOSECONDS[kind.unit]
-    return _DAY_MS if pa.types.is_date32(kind) else 1

@@ -21,7 +21,7 @@ from tessel.arrays import concat_tables, empty_table, numpy_array
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
-from tessel.clauses.joining.hashed import placed, rows_of_side
+from tessel.clauses.joining.hashed import rows_of_side, whole_rows
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
 from tessel.clauses.structures import UnitFacts
@@ -138,10 +138,6 @@ class _OfTwoSymbols(JoinStep):
             Structure.MULTI_SYMBOL, adds=frozenset(self.shape.schema.names), keeps_count=True
         )
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join."""
-        return self.shape.schema
-
 
 @register
 @dataclass(frozen=True)
@@ -149,8 +145,6 @@ class BroadcastAsof(_OfTwoSymbols, UnboundStep):
     """Put rows of the right, which are all here, beside those of units of the left."""
 
     name: ClassVar[str] = "broadcast_asof"
-    verb: ClassVar[str] = "join_asof"
-    internal: ClassVar[bool] = True
     shape: AsofShape
     symbol: str
 
@@ -185,7 +179,7 @@ class _BoundAsof(BoundStep):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
         table = unit.table_as_read
-        return unit.replace(self._shape.joined(table, self._right, self._table.find(table)))
+        return unit.replace(self._shape.joined(table, None, self._right, self._table.find(table)))
 
 
 @register
@@ -194,7 +188,6 @@ class HashAsof(BucketStep):
     """Join one bucket of both sides; the rows that come out say where they belong."""
 
     name: ClassVar[str] = "hash_asof"
-    internal: ClassVar[bool] = True
     shape: AsofShape
     buckets: int
 
@@ -204,8 +197,8 @@ class HashAsof(BucketStep):
         right = rows_of_side(unit, 1, self.shape.right)
         rows = AsofTable(self.shape, right).find(left)
         places = numpy_array(left.column(POSITION))
-        pieces = placed(unit, self.shape.joined(left, right, rows), places)
-        return unit.with_pieces(pieces, self.output_schema(unit.schema))
+        joined = self.shape.joined(left, None, right, rows)
+        return whole_rows(unit, joined, places, self.output_schema(unit.schema))
 
 
 @register
@@ -214,7 +207,6 @@ class AsofInputs(_OfTwoSymbols):
     """Put rows of one ordered stream beside those of another, without keys."""
 
     name: ClassVar[str] = "asof_inputs"
-    internal: ClassVar[bool] = True
     shape: AsofShape
     inputs: tuple[str, str]
 
@@ -236,7 +228,7 @@ class AsofInputs(_OfTwoSymbols):
             sides.append(side)
         left, right = sides[0], sides[1].table.combine_chunks()
         rows = AsofTable(self.shape, right).find(left.table)
-        return left.replace(self.shape.joined(left.table, right, rows))
+        return left.replace(self.shape.joined(left.table, None, right, rows))
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Join the streams as they come."""
@@ -266,7 +258,7 @@ def _streamed(
             if stop > at:
                 part = table.slice(at, stop - at)
                 held = held.combine_chunks()
-                yield shape.joined(part, held, AsofTable(shape, held).find(part))
+                yield shape.joined(part, None, held, AsofTable(shape, held).find(part))
                 at = stop
                 continue
             following = next(right, None)

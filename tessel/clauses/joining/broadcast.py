@@ -47,7 +47,6 @@ class BroadcastJoin(UnboundStep):
     """
 
     name: ClassVar[str] = "broadcast_join"
-    internal: ClassVar[bool] = True
     shape: JoinShape
     codes: tuple[str, ...] = ()
     held: Literal["left", "right"] = "right"
@@ -76,8 +75,7 @@ class BroadcastJoin(UnboundStep):
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what probes the held side."""
         (held,) = others
-        keys = self.shape.left_keys if self.held == "left" else self.shape.right_keys
-        table = KeyTable(keys(held))
+        table = KeyTable(self.shape.keys(held, 0 if self.held == "left" else 1))
         grows = table.most > 1 or held.nbytes > _WIDE_ROW_BYTES * held.num_rows
         return (_ExpandingJoin if grows else _BoundJoin)(self, held, table)
 
@@ -138,10 +136,9 @@ class _BoundJoin(BoundStep):
 
     def _found(self, unit: ProcessingUnit) -> np.ndarray:
         """Return for each row of a unit the number of its key."""
-        shape, right = self._shape, self._holds_left
-        names = dict.fromkeys(pair[right] for pair in shape.on)
-        keys = shape.right_keys if right else shape.left_keys
-        return self._table.find(keys(unit.columns_as_read(list(names))))
+        side: Literal[0, 1] = 1 if self._holds_left else 0
+        names = dict.fromkeys(pair[side] for pair in self._shape.on)
+        return self._table.find(self._shape.keys(unit.columns_as_read(list(names)), side))
 
     def _matches(self, codes: np.ndarray) -> Matches:
         return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)
@@ -173,17 +170,9 @@ class AppendUnmatched(UnboundStep):
     """Let the rows of a join pass, then give the right rows that none of them used."""
 
     name: ClassVar[str] = "append_unmatched"
-    internal: ClassVar[bool] = True
     shape: JoinShape
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out; which rows of the right are used is carried to the end."""
-        return ClauseInfo(Structure.ALL, index=IndexEffect.DROP, carries=Carry.END)
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join."""
-        return self.shape.schema
+    structure = ClauseInfo(Structure.ALL, index=IndexEffect.DROP, carries=Carry.END)
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what knows the rows of the right."""

@@ -2,7 +2,7 @@
 
 Both sides are split by the hash of their keys (:class:`JoinPartition`), in each bucket is found
 which rows go together (:class:`HashJoin`), and they go back to where their left rows came from
-(:class:`ExpandJoined`, for as-of joins :class:`OrderJoined`): a bucket of that second grouping is
+(:class:`ExpandJoined`): a bucket of that second grouping is
 one unit of the left, or of the right for rows of the right that nothing matched. So the rows come
 out in the order in which a broadcast join gives them, and no step sees more than a bucket. Until
 then each row stands once, however many rows it goes with; the pairs are made some at a time, when
@@ -11,7 +11,6 @@ they are asked for.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
@@ -26,6 +25,7 @@ from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
+from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.lookup import KeyTable, Matches, Pairing, pairing_schema, with_pairing
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, PartOfStep, part_bytes
@@ -55,8 +55,7 @@ class JoinPartition(JoinStep):
     """
 
     name: ClassVar[str] = "join_partition"
-    internal: ClassVar[bool] = True
-    shape: JoinShape
+    shape: JoinShape | AsofShape
     side: Literal["left", "right"]
     buckets: int
 
@@ -80,7 +79,7 @@ class JoinPartition(JoinStep):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give each row its bucket; pieces come out by bucket, rows of each in order."""
         table = unit.table
-        keys = self.shape.left_keys(table) if self.side == "left" else self.shape.right_keys(table)
+        keys = self.shape.keys(table, self._number)
         rows = np.arange(table.num_rows, dtype=np.int64)
         table = table.append_column(POSITION, arrow_array(rows + (unit.ordinal << 32)))
         bucket = bucket_of(keys, self.buckets)
@@ -93,7 +92,7 @@ class JoinPartition(JoinStep):
         return unit_in_buckets(unit, table, schema, bucket, self.buckets, rows)
 
     @property
-    def _number(self) -> int:
+    def _number(self) -> Literal[0, 1]:
         return 0 if self.side == "left" else 1
 
 
@@ -112,20 +111,9 @@ class HashJoin(BucketStep):
     """
 
     name: ClassVar[str] = "hash_join"
-    internal: ClassVar[bool] = True
     shape: JoinShape
     buckets: int
     right_units: int = MOST_UNITS
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
-        info = super().structure
-        return dataclasses.replace(info, adds=frozenset(pairing_schema(self.shape).names))
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, and those that pair its rows."""
-        return pairing_schema(self.shape)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join the pieces of the left with those of the right."""
@@ -164,8 +152,8 @@ class _Bucket:
         self._unit = unit
         self._left = rows_of_side(unit, 0, shape.left)
         self._right = rows_of_side(unit, 1, shape.right)
-        self._table = KeyTable(shape.right_keys(self._right))
-        codes = self._table.find(shape.left_keys(self._left))
+        self._table = KeyTable(shape.keys(self._right, 1))
+        codes = self._table.find(shape.keys(self._left, 0))
         kept = codes < 0 if shape.how == "anti" else codes >= 0
         rows = np.arange(len(codes)) if shape.how in ("left", "outer") else np.flatnonzero(kept)
         self._rows = rows
@@ -276,18 +264,22 @@ def rows_of_side(unit: ProcessingUnit, side: int, schema: TableSchema) -> pa.Tab
     return unit.with_pieces(pieces, schema).table.combine_chunks()
 
 
-def placed(unit: ProcessingUnit, table: pa.Table, places: np.ndarray) -> Iterator[Piece]:
-    """Cut a table, whose rows are in plan order, where the units that they came from change.
+def whole_rows(
+    unit: ProcessingUnit, table: pa.Table, places: np.ndarray, schema: TableSchema
+) -> ProcessingUnit:
+    """Return rows of a join in plan order that go with no other, a piece a unit they belong to.
 
     Parameters
     ----------
-    table, places
-        The rows, and the position of each: the unit that it came from is the piece's bucket.
+    places
+        The position of each row.
     """
-    table = table.append_column(POSITION, arrow_array(places, pa.int64()))
+    table = with_pairing(table, places, np.full(len(places), -1, np.int64))
+    pieces: list[Piece] = []
     for stretch in _stretches(places, 0):
         part = table.slice(stretch.start, stretch.stop - stretch.start)
-        yield from unit.replace(part, bucket=stretch.unit).pieces
+        pieces += unit.replace(part, bucket=stretch.unit).pieces
+    return unit.with_pieces(pieces, schema)
 
 
 @register
@@ -296,8 +288,7 @@ class ExpandJoined(JoinStep):
     """Make the rows of output of one unit, for which several buckets gave rows, in their order."""
 
     name: ClassVar[str] = "expand_joined"
-    internal: ClassVar[bool] = True
-    shape: JoinShape
+    shape: JoinShape | AsofShape
 
     @property
     def structure(self) -> ClauseInfo:
@@ -309,10 +300,6 @@ class ExpandJoined(JoinStep):
             index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
             apart=True,
         )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, with the left's index where it stays."""
-        return self.shape.schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Make all rows."""
@@ -335,42 +322,3 @@ class ExpandJoined(JoinStep):
 
 class _PartOfUnit(PartOfStep):
     name = ExpandJoined.name
-
-
-@register
-@dataclass(frozen=True)
-class OrderJoined(Clause):
-    """Bring the rows of one unit, which several buckets gave, back into their order."""
-
-    name: ClassVar[str] = "order_joined"
-    internal: ClassVar[bool] = True
-    schema: TableSchema
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """The parts of one unit in, a row slice out."""
-        replaced = self.schema.index is not None
-        return ClauseInfo(
-            Structure.HASH_BUCKETED,
-            keeps_order=False,
-            keeps_count=True,
-            index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
-            apart=True,
-        )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, with the left's index where it stays."""
-        return self.schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Order by position; the rows of one position are of one bucket, in order already."""
-        table, schema = unit.table, self.schema
-        order = np.argsort(numpy_array(table.column(POSITION)), kind="stable")
-        ordered = unit.replace(table.select(schema.names).take(arrow_array(order)))
-        if schema.index is None:
-            return ordered
-        return with_times_of_index(ordered.with_pieces(ordered.pieces, schema))
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return self.name

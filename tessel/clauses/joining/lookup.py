@@ -20,8 +20,8 @@ other, and never more of them than are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.grouped.group_states import POSITION
-from tessel.clauses.joining.shape import JoinShape
+from tessel.clauses.joining.shape import Sides
 from tessel.clauses.values import decimal_words, integers, is_text_or_binary, raw_values
 from tessel.expression.schema import TableSchema
 from tessel.expression.text_bytes import texts_of
@@ -72,6 +72,9 @@ class KeyTable:
         self.is_unique = len(found) == len(found.codes)
         self._count = len(found)
 
+    def __len__(self) -> int:
+        return self._count
+
     @property
     def rows(self) -> Codes:
         """The rows that have a key, those of key 0 first, each key's in their order."""
@@ -101,9 +104,9 @@ class KeyTable:
 
     def find(self, columns: Sequence[pa.Array]) -> Codes:
         """Return the number of the key of each row of the other side, −1 where there is none."""
-        codes = _found(self._values[0], columns[0])
+        codes = self._values[0].find(columns[0])
         for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:], strict=True):
-            codes = pairs.find(*_combined(codes, _found(values, column), len(values)))
+            codes = pairs.find(*_combined(codes, values.find(column), len(values)))
         return codes
 
 
@@ -115,30 +118,58 @@ def _combined(codes: Codes, more: Codes, size: int) -> tuple[Codes, Truths]:
     return codes * size + more, (codes < 0) | (more < 0)
 
 
-class _Values(Protocol):
-    """The distinct values of one column of the built side, numbered by the first row of each."""
+class _Values:
+    """The distinct values of one column of the built side, numbered by the first row of each.
 
-    @property
-    def codes(self) -> Codes:
-        """The number of each row's value, −1 where it is missing."""
+    Parameters
+    ----------
+    finder
+        What numbers values, and finds them: of words, of texts, or of pairs of words.
+    form
+        What makes of a column the arguments that it takes.
+    """
 
-    def __len__(self) -> int: ...
+    def __init__(
+        self, column: pa.Array, finder: Callable[..., Any], form: Callable[[pa.Array], Any]
+    ) -> None:
+        self._form = form
+        self._finder = finder(*form(column))
+        self.codes: Codes = self._finder.codes
+
+    def __len__(self) -> int:
+        return len(self._finder)
 
     def find(self, column: pa.Array) -> Codes:
-        """Return the number of each value, −1 where it is missing or none of these.
-
-        The column is no dictionary.
-        """
+        """Return the number of each value, −1 where it is missing or none of these."""
+        if pa.types.is_dictionary(column.type):
+            found: Codes = np.append(self.find(column.dictionary), -1)[_entry_of_rows(column)]
+            return found
+        codes: Codes = self._finder.find(*self._form(column))
+        return codes
 
 
 def _numbered(column: pa.Array) -> _Values:
     if pa.types.is_dictionary(column.type):
-        return _Entries(column)
+        return _numbered_entries(column)
     if _has_words(column.type):
-        return _Words(column)
+        return _Values(column, WordNumbers, _words)
     if is_text_or_binary(column.type):
-        return _Texts(column)
-    return _Decimals(column)
+        return _Values(column, TextNumbers, _texts)
+    return _Values(column, KeyTable, _halves)
+
+
+def _numbered_entries(column: pa.DictionaryArray) -> _Values:
+    """Return numbers of those entries of a dictionary that rows have, by the first row of each."""
+    at = _entry_of_rows(column)
+    first = np.full(len(column.dictionary) + 1, -1, np.int64)
+    first[at[::-1]] = np.arange(len(at))[::-1]  # of several rows the last that is written stays
+    used = np.flatnonzero(first[:-1] >= 0)
+    used = used[np.argsort(first[used])]
+    values = _numbered(column.dictionary.take(arrow_array(used)))
+    codes = np.full(len(first), -1, np.int64)
+    codes[used] = values.codes
+    values.codes = codes[at]
+    return values
 
 
 def _texts(column: pa.Array) -> tuple[Texts, Truths | None]:
@@ -165,49 +196,6 @@ def _entry_of_rows(column: pa.DictionaryArray) -> Codes:
     return at
 
 
-def _found(values: _Values, column: pa.Array) -> Codes:
-    """Return the number of each value of a column of the other side."""
-    if not pa.types.is_dictionary(column.type):
-        return values.find(column)
-    codes: Codes = np.append(values.find(column.dictionary), -1)[_entry_of_rows(column)]
-    return codes
-
-
-class _Entries:
-    """Values of a dictionary: those of its entries that rows have, by the first row of each."""
-
-    def __init__(self, column: pa.DictionaryArray) -> None:
-        at = _entry_of_rows(column)
-        first = np.full(len(column.dictionary) + 1, -1, np.int64)
-        first[at[::-1]] = np.arange(len(at))[::-1]  # of several rows the last that is written stays
-        used = np.flatnonzero(first[:-1] >= 0)
-        used = used[np.argsort(first[used])]
-        self._values = _numbered(column.dictionary.take(arrow_array(used)))
-        codes = np.full(len(first), -1, np.int64)
-        codes[used] = self._values.codes
-        self.codes: Codes = codes[at]
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def find(self, column: pa.Array) -> Codes:
-        return self._values.find(column)
-
-
-class _Words:
-    """Numbers, which are words of 64 bits, or can be."""
-
-    def __init__(self, column: pa.Array) -> None:
-        self._numbers = WordNumbers(*_words(column))
-        self.codes = self._numbers.codes
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def find(self, column: pa.Array) -> Codes:
-        return self._numbers.find(*_words(column))
-
-
 def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
     """Return numbers as words, and which rows have none where some do not."""
     absent = numpy_array(column.is_null()) if column.null_count else None
@@ -220,43 +208,11 @@ def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
     return numbers.astype(np.int64, copy=False), absent
 
 
-class _Texts:
-    """Texts, which a kernel finds."""
-
-    def __init__(self, column: pa.Array) -> None:
-        self._numbers = TextNumbers(*_texts(column))
-        self.codes = self._numbers.codes
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def find(self, column: pa.Array) -> Codes:
-        return self._numbers.find(*_texts(column))
-
-
-class _Decimals:
-    """Decimals, which are pairs of words."""
-
-    def __init__(self, column: pa.Array) -> None:
-        low, high, absent = _halves(column)
-        self._low, self._high = WordNumbers(low, absent), WordNumbers(high, absent)
-        self._pairs = WordNumbers(*_combined(self._low.codes, self._high.codes, len(self._high)))
-        self.codes = self._pairs.codes
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def find(self, column: pa.Array) -> Codes:
-        low, high, absent = _halves(column)
-        codes = self._low.find(low, absent), self._high.find(high, absent)
-        return self._pairs.find(*_combined(*codes, len(self._high)))
-
-
-def _halves(column: pa.Array) -> tuple[Codes, Codes, Truths | None]:
-    """Return the low and the high words of decimals, and which rows have none where some do not."""
+def _halves(column: pa.Array) -> tuple[list[pa.Array]]:
+    """Return decimals as two columns, of their low words and their high ones."""
     absent = numpy_array(column.is_null()) if column.null_count else None
     words = decimal_words(column)
-    return words[:, 0], words[:, 1], absent
+    return ([arrow_array(words[:, at], mask=absent) for at in (0, 1)],)
 
 
 Rows = NDArray[np.int64]
@@ -310,7 +266,7 @@ Numbers = NDArray[np.int64]
 _KEY = "__tessel_key"
 
 
-def pairing_schema(shape: JoinShape) -> TableSchema:
+def pairing_schema(shape: Sides) -> TableSchema:
     """Return the columns of the join, and those that tell where a row belongs and its key."""
     schema = TableSchema(shape.schema.arrow).with_column(POSITION, pa.int64())
     return schema.with_column(_KEY, pa.int64())
@@ -343,7 +299,7 @@ class Pairing:
         of one key, which are of one bucket.
     """
 
-    def __init__(self, shape: JoinShape, table: pa.Table) -> None:
+    def __init__(self, shape: Sides, table: pa.Table) -> None:
         self._shape = shape
         # One chunk a column: rows are taken from it again and again.
         self._table = table = table.combine_chunks()
@@ -354,7 +310,9 @@ class Pairing:
         self._left = rows[order]
         self._right = np.flatnonzero(~placed)
         keys = KeyTable([key.take(arrow_array(self._right))])
-        wanted = keys.find([key.take(arrow_array(self._left))])
+        wanted = np.full(len(self._left), -1, np.int64)
+        if len(self._right):
+            wanted = keys.find([key.take(arrow_array(self._left))])
         self._matches = Matches.of(keys, wanted, keep_unmatched=True)
 
     def __len__(self) -> int:

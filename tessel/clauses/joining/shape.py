@@ -8,8 +8,10 @@ cannot count equals no value of the other side, so it becomes missing and nothin
 
 from __future__ import annotations
 
+import dataclasses
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
+from tessel.clauses.base import plain_form
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.grouped.numbering import dictionary_parts
 from tessel.clauses.plain import fields_from_json
@@ -31,46 +34,15 @@ from tessel.clauses.values import (
 from tessel.errors import DuplicateColumnError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.expression.text_bytes import decoded_text
+from tessel.expression.types import UNIT_NANOSECONDS
 from tessel.lazy import dataclass
 from tessel.store.promotion import promote
 
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 
-_UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WHOLE_NUMBERS = pa.decimal128(20, 0)
 """Holds every integer of 64 bits, signed or not."""
 _SAMPLE_ROWS = 4096
-
-
-def key_type(
-    clause: str, names: tuple[str, str], types: tuple[pa.DataType, pa.DataType]
-) -> pa.DataType:
-    """Return the type in which two key columns are compared.
-
-    Raises UnsupportedTypeError for a column whose values have no equality as a whole;
-    SchemaMismatchError where no type holds the values of both, naming the columns and their types.
-
-    Parameters
-    ----------
-    names, types
-        Of the left column and the right one.
-    """
-    for name, type_ in zip(names, types, strict=True):
-        check_key_type(name, type_)
-    left, right = (plain_type(type_) for type_ in types)
-    if {left, right} == {pa.int64(), pa.uint64()}:
-        return _WHOLE_NUMBERS
-    try:
-        return plain_type(promote(names[0], (left, right), clause=clause))
-    except SchemaMismatchError:
-        raise SchemaMismatchError(
-            f"{clause}: {names[0]!r} of the left is {types[0]} and {names[1]!r} of the right is "
-            f"{types[1]}: such keys are not compared",
-            hint=f'cast one side first, for instance apply("{names[1]}", '
-            f'col("{names[1]}").cast("{types[0]}"))',
-            columns=list(names),
-            types=[str(type_) for type_ in types],
-        ) from None
 
 
 def as_keys(columns: Sequence[Column], types: Sequence[pa.DataType]) -> list[pa.Array]:
@@ -79,7 +51,7 @@ def as_keys(columns: Sequence[Column], types: Sequence[pa.DataType]) -> list[pa.
     Parameters
     ----------
     types
-        What :func:`key_type` gave for each.
+        What :attr:`Sides.key_types` has for each.
 
     Returns
     -------
@@ -124,7 +96,7 @@ def _compared(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_date(type_):
         days = array.cast(pa.date32())  # dates of both widths are counted in days
         return days.view(pa.int32()).cast(pa.int64())
-    factor = _UNITS_A_SECOND[type_.unit] // _UNITS_A_SECOND[array.type.unit]
+    factor = UNIT_NANOSECONDS[array.type.unit] // UNIT_NANOSECONDS[type_.unit]
     return _scaled(array, factor)
 
 
@@ -147,164 +119,93 @@ HOW: tuple[str, ...] = get_args(How)
 Rows = NDArray[np.int64]
 
 
-def names_beside(left: TableSchema, names: Sequence[str], suffix: str) -> dict[str, str]:
-    """Return columns of the right with the names that they get beside those of the left."""
-    taken = set(left.names)
-    return {name: f"{name}{suffix}" if name in taken else name for name in names}
-
-
-def columns_beside(
-    left: TableSchema, names: Mapping[str, str], wanted: frozenset[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Return which columns of the left and of the right some columns of the result come from.
-
-    A right column has its suffix only where the left has its name, so that is read as well.
-    """
-    right = {name for name, shown in names.items() if shown in wanted}
-    ours = {name for name in left.names if name in wanted or name in right}
-    return frozenset(ours), frozenset(right)
-
-
-def fields_beside(
-    clause: str, left: TableSchema, right: TableSchema, names: Mapping[str, str]
-) -> list[pa.Field]:
-    """Return the fields of :func:`names_beside`.
-
-    Raises DuplicateColumnError where two columns would have one name.
-    """
-    taken = set(left.names)
-    for shown in names.values():
-        if shown in taken:
-            raise DuplicateColumnError(
-                f"{clause}: two columns would be named {shown!r}",
-                hint=f'give another suffix, {clause}(…, suffix="_other"), or rename one first',
-                column=shown,
-            )
-        taken.add(shown)
-    return [pa.field(shown, right.type_of(name)) for name, shown in names.items()]
-
-
 def rows_or_missing(table: pa.Table, rows: Rows) -> pa.Table:
     """Return rows of a table, and one of missing values for −1."""
     absent = rows < 0
     return table.take(arrow_array(rows, mask=absent if absent.any() else None))
 
 
-def typed_columns(
-    columns: Sequence[Any], schema: pa.Schema, codes: Set[str] = frozenset()
-) -> pa.Table:
-    """Return columns as a table of a schema; text that came as dictionaries becomes text again.
-
-    But for columns of ``codes``, which stay as they came.
-    """
-    made = [
-        column
-        if column.type == field.type or field.name in codes
-        else decoded_text(column, field.type)
-        for column, field in zip(columns, schema, strict=True)
-    ]
-    return pa.table(made, names=schema.names)
-
-
-@dataclass(frozen=True)
-class JoinShape:
-    """Two schemas, and how a join puts rows of them together.
+class Sides:
+    """Two schemas, and columns of the right beside those of the left: what shapes of joins share.
 
     Attributes
     ----------
     on
         Pairs of key columns, left and right.
-    how
-        Which rows come out; see :class:`tessel.clauses.join.Join`.
     suffix
         Added to the name of a right column that the left has as well.
+    verb
+        What people write.
     """
 
+    verb: ClassVar[str]
     left: TableSchema
     right: TableSchema
     on: tuple[tuple[str, str], ...]
-    how: How
     suffix: str
-
-    def __post_init__(self) -> None:
-        """Refuse keys that are not compared: computing their types raises."""
-        _ = self.key_types
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape as plain data."""
-        return {
-            "left": self.left.to_json(),
-            "right": self.right.to_json(),
-            "on": [list(pair) for pair in self.on],
-            "how": self.how,
-            "suffix": self.suffix,
-        }
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {each.name: plain_form(getattr(self, each.name), each.name) for each in fields}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> JoinShape:
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild from plain data; raises ``PlanFormatError`` on anything else."""
-        return cls(**fields_from_json(cls, data, "join.shape"))
-
-    def describe(self) -> str:
-        """Return one line for people: the keys and which rows come out."""
-        shown = ", ".join(one if one == two else f"{one}={two}" for one, two in self.on)
-        return f"on={shown}, how={self.how}"
+        return cls(**fields_from_json(cls, data, f"{cls.verb}.shape"))
 
     @property
-    def keeps_left(self) -> bool:
-        """Whether left rows without a match come out."""
-        return self.how in ("left", "outer", "anti")
+    @abstractmethod
+    def right_names(self) -> Mapping[str, str]:
+        """The right's columns that come out, each with its name there."""
 
     @property
-    def keeps_right(self) -> bool:
-        """Whether right rows without a match come out."""
-        return self.how in ("right", "outer")
-
-    @property
-    def adds_columns(self) -> bool:
-        """Whether the right's columns come out."""
-        return self.how not in ("semi", "anti")
+    @abstractmethod
+    def schema(self) -> TableSchema:
+        """The columns that come out."""
 
     @cached
     def key_types(self) -> tuple[pa.DataType, ...]:
         """The type in which each pair of keys is compared."""
-        return tuple(
-            key_type("join", (one, two), (self.left.type_of(one), self.right.type_of(two)))
-            for one, two in self.on
-        )
+        return tuple(self.compared_as(one, two) for one, two in self.on)
 
-    @cached
-    def right_names(self) -> dict[str, str]:
-        """The right's columns that come out, each with its name there."""
-        if not self.adds_columns:
-            return {}
-        keys = {two for _, two in self.on}
-        names = [name for name in self.right.names if name not in keys]
-        return names_beside(self.left, names, self.suffix)
+    def compared_as(self, one: str, two: str) -> pa.DataType:
+        """Return the type in which a column of the left and one of the right are compared.
 
-    @cached
-    def schema(self) -> TableSchema:
-        """The columns that come out.
-
-        Raises DuplicateColumnError where two of them would have one name; SchemaMismatchError where
-        no type holds the keys of both sides, which come out in one column.
+        Raises UnsupportedTypeError for a column whose values have no equality as a whole;
+        SchemaMismatchError where no type holds the values of both, naming columns and types.
         """
-        fields = [pa.field(name, self.left.type_of(name)) for name in self.left.names]
-        if self.keeps_right:
-            for one, two in self.on:
-                at = self.left.names.index(one)
-                kinds = (fields[at].type, self.right.type_of(two))
-                fields[at] = pa.field(one, promote(one, kinds, clause="join"))
-        fields += fields_beside("join", self.left, self.right, self.right_names)
-        return TableSchema(pa.schema(fields), None if self.keeps_right else self.left.index)
+        types = self.left.type_of(one), self.right.type_of(two)
+        for name, type_ in zip((one, two), types, strict=True):
+            check_key_type(name, type_)
+        left, right = (plain_type(type_) for type_ in types)
+        if {left, right} == {pa.int64(), pa.uint64()}:
+            return _WHOLE_NUMBERS
+        try:
+            return plain_type(promote(one, (left, right), clause=self.verb))
+        except SchemaMismatchError:
+            raise SchemaMismatchError(
+                f"{self.verb}: {one!r} of the left is {types[0]} and {two!r} of the right is "
+                f"{types[1]}: such keys are not compared",
+                hint=f'cast one side first, for instance apply("{two}", '
+                f'col("{two}").cast("{types[0]}"))',
+                columns=[one, two],
+                types=[str(type_) for type_ in types],
+            ) from None
 
-    def left_keys(self, table: pa.Table) -> list[pa.Array]:
-        """Return the left's keys as they are compared."""
-        return as_keys([table.column(one) for one, _ in self.on], self.key_types)
+    def keys(self, table: pa.Table, side: Literal[0, 1]) -> list[pa.Array]:
+        """Return the keys of the left (0) or the right (1) as they are compared."""
+        return as_keys([table.column(pair[side]) for pair in self.on], self.key_types)
 
-    def right_keys(self, table: pa.Table) -> list[pa.Array]:
-        """Return the right's keys as they are compared."""
-        return as_keys([table.column(two) for _, two in self.on], self.key_types)
+    def reads(self, wanted: frozenset[str], *pairs: tuple[str, str]) -> list[frozenset[str]]:
+        """Return the columns of both that columns of the result come from, keys and pairs of more.
+
+        A right column has its suffix only where the left has its name, so that is read as well.
+        """
+        right = {name for name, shown in self.right_names.items() if shown in wanted}
+        left = {name for name in self.left.names if name in wanted or name in right}
+        ones, twos = zip(*self.on, *pairs, strict=True)
+        return [frozenset(left.union(ones)), frozenset(right.union(twos))]
 
     def joined(
         self,
@@ -331,6 +232,103 @@ class JoinShape:
         theirs = rows_or_missing(right.select(list(self.right_names)), right_rows)
         return self._whole([*ours.columns, *theirs.columns], codes)
 
+    def _whole(self, columns: Sequence[Any], codes: Set[str] = frozenset()) -> pa.Table:
+        """Return columns as a table; text that came as dictionaries becomes text again."""
+        made = [
+            column
+            if column.type == field.type or field.name in codes
+            else decoded_text(column, field.type)
+            for column, field in zip(columns, self.schema.arrow, strict=True)
+        ]
+        return pa.table(made, names=self.schema.names)
+
+    def _right_without(self, dropped: Set[str]) -> dict[str, str]:
+        """Return columns of the right with the names that they get beside those of the left."""
+        return {
+            name: f"{name}{self.suffix}" if name in self.left else name
+            for name in self.right.names
+            if name not in dropped
+        }
+
+    def _fields_of_right(self) -> list[pa.Field]:
+        """Return the fields of the right; two columns of one name are a DuplicateColumnError."""
+        taken = set(self.left.names)
+        for shown in self.right_names.values():
+            if shown in taken:
+                raise DuplicateColumnError(
+                    f"{self.verb}: two columns would be named {shown!r}",
+                    hint=f'give another suffix, {self.verb}(…, suffix="_other"), or rename one '
+                    "first",
+                    column=shown,
+                )
+            taken.add(shown)
+        return [
+            pa.field(shown, self.right.type_of(name)) for name, shown in self.right_names.items()
+        ]
+
+
+@dataclass(frozen=True)
+class JoinShape(Sides):
+    """Two schemas, and how a join puts rows of them together.
+
+    Attributes
+    ----------
+    how
+        Which rows come out; see :class:`tessel.clauses.join.Join`.
+    """
+
+    verb: ClassVar[str] = "join"
+    left: TableSchema
+    right: TableSchema
+    on: tuple[tuple[str, str], ...]
+    how: How
+    suffix: str
+
+    def __post_init__(self) -> None:
+        """Refuse keys that are not compared: computing their types raises."""
+        _ = self.key_types
+
+    def describe(self) -> str:
+        """Return one line for people: the keys and which rows come out."""
+        shown = ", ".join(one if one == two else f"{one}={two}" for one, two in self.on)
+        return f"on={shown}, how={self.how}"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether left rows without a match come out."""
+        return self.how in ("left", "outer", "anti")
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether right rows without a match come out."""
+        return self.how in ("right", "outer")
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether the right's columns come out."""
+        return self.how not in ("semi", "anti")
+
+    @cached
+    def right_names(self) -> dict[str, str]:
+        """The right's columns that come out, each with its name there."""
+        return self._right_without({two for _, two in self.on}) if self.adds_columns else {}
+
+    @cached
+    def schema(self) -> TableSchema:
+        """The columns that come out.
+
+        Raises DuplicateColumnError where two of them would have one name; SchemaMismatchError where
+        no type holds the keys of both sides, which come out in one column.
+        """
+        fields = [pa.field(name, self.left.type_of(name)) for name in self.left.names]
+        if self.keeps_right:
+            for one, two in self.on:
+                at = self.left.names.index(one)
+                kinds = (fields[at].type, self.right.type_of(two))
+                fields[at] = pa.field(one, promote(one, kinds, clause="join"))
+        fields += self._fields_of_right()
+        return TableSchema(pa.schema(fields), None if self.keeps_right else self.left.index)
+
     def unmatched(self, right: pa.Table, rows: Rows) -> pa.Table:
         """Return rows of the right that no row of the left goes with."""
         theirs = right.take(arrow_array(rows))
@@ -340,6 +338,3 @@ class JoinShape:
             for name, kind in zip(self.left.names, self.left.arrow.types, strict=True)
         ]
         return self._whole([*ours, *(theirs.column(name) for name in self.right_names)])
-
-    def _whole(self, columns: Sequence[Any], codes: Set[str] = frozenset()) -> pa.Table:
-        return typed_columns(columns, self.schema.arrow, codes)

@@ -13,12 +13,10 @@ import itertools
 from collections.abc import Callable, Sequence, Sized
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import CombinedInput, PlanLimits
-from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape
+from tessel.clauses.joining.lookup import pairing_schema
 from tessel.clauses.joining.shape import JoinShape
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
@@ -59,9 +57,14 @@ def part_bytes() -> int:
 
 
 class JoinStep(Clause):
-    """A step that is told to people by the shape of its join."""
+    """A step of a join, told to people by its shape; the planner makes it."""
 
+    internal: ClassVar[bool] = True
     shape: AsofShape | JoinShape
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join."""
+        return self.shape.schema
 
     def describe(self) -> str:
         """Return one line for people."""
@@ -71,14 +74,11 @@ class JoinStep(Clause):
 class UnboundStep(JoinStep):
     """A step that must be bound to the rows of the right before it runs."""
 
-    verb: ClassVar[str] = "join"
-    """What people write, of which the planner makes the step."""
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Refuse: an executor binds the step first."""
         raise PlanError(
             f"{self.name} runs once it is bound to the rows of the right",
-            hint=f"write {self.verb}(...), of which the planner makes it",
+            hint=f"write {self.shape.verb}(...), of which the planner makes it",
         )
 
 
@@ -149,11 +149,11 @@ class BucketStep(JoinStep):
         """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
         return ClauseInfo(
             Structure.HASH_BUCKETED,
-            adds=frozenset([*self.shape.schema.names, POSITION]),
+            adds=frozenset(pairing_schema(self.shape).names),
             keeps_order=False,
             index=IndexEffect.DROP,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, and the position."""
-        return TableSchema(self.shape.schema.arrow).with_column(POSITION, pa.int64())
+        """Return the columns of the join, and those that pair its rows."""
+        return pairing_schema(self.shape)

@@ -28,6 +28,17 @@ class Query:
         """Return the query with clauses added at the end: the way in for clauses of your own."""
         raise TypeError(f"{type(self).__name__} does not say how a clause is added")
 
+    def _queries(self, verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
+        """Return symbols by name, or with clauses of their own first, as queries."""
+        for each in others:
+            if not isinstance(each, str | SubQuery):
+                raise PlanError(
+                    f"{verb} takes symbols, not {_of_other_kind(each)}",
+                    hint=f'{verb}("other"), or {verb}(store.scan("other")...); rows that are not '
+                    'stored are written first: store.write("other", ...)',
+                )
+        return tuple(SubQuery(each) if isinstance(each, str) else each for each in others)
+
 
 class AwaitsAggregates:
     """Rows that are grouped in some way, before it is said what is computed of each group."""
@@ -165,18 +176,6 @@ def _unnamed_key(expression: Expression, example: str) -> str | ComputedColumn:
             hint=example.format(expression),
         )
     return _named_key(columns[0], expression)
-
-
-def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
-    """Return symbols by name, or with clauses of their own first, as queries."""
-    for each in others:
-        if not isinstance(each, str | SubQuery):
-            raise PlanError(
-                f"{verb} takes symbols, not {_of_other_kind(each)}",
-                hint=f'{verb}("other"), or {verb}(store.scan("other")...); rows that are not '
-                'stored are written first: store.write("other", ...)',
-            )
-    return tuple(SubQuery(each) if isinstance(each, str) else each for each in others)
 
 
 def _of_other_kind(value: object) -> str:

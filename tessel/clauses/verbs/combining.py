@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.verbs.arguments import Query, QueryType, as_pairs, as_queries
+from tessel.clauses.verbs.arguments import Query, QueryType, as_pairs
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import elapsed_text, whole_number
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
 
+OtherSymbol = str | SubQuery | Query
+"""A symbol by name, or with clauses of its own first; beside a lazy table one of its store."""
 KeysLike = str | Sequence[str | tuple[str, str]] | Mapping[str, str]
 """Key columns: a name, several, or pairs of a left and a right name."""
 
@@ -25,25 +27,29 @@ class CombiningVerbs(Query):
     """Bring rows of other symbols in."""
 
     def concat(
-        self: QueryType, *others: str | SubQuery, join: Literal["outer", "inner"] = "outer"
+        self: QueryType, *others: OtherSymbol, join: Literal["outer", "inner"] = "outer"
     ) -> QueryType:
         """Add the rows of other symbols, by name or with clauses of their own first.
+
+        A lazy table takes other lazy tables of its store, too.
 
         Examples
         --------
         >>> q = ts.QueryBuilder().select("symbol").concat("names")
         >>> store.read("trades", query=q).shape
         (6, 2)
+        >>> trades.concat(trades.filter("qty > 3")).collect()["qty"].to_pylist()
+        [1, 2, 3, 4, 4]
         """
         from tessel.clauses.concat import Concat
 
         if not others:
             raise PlanError("concat needs another symbol", hint='concat("other")')
-        return self.then(Concat(as_queries("concat", others), join))
+        return self.then(Concat(self._queries("concat", others), join))
 
     def join(
         self: QueryType,
-        other: str | SubQuery,
+        other: OtherSymbol,
         on: KeysLike | None = None,
         how: How = "inner",
         *,
@@ -56,7 +62,8 @@ class CombiningVerbs(Query):
         Parameters
         ----------
         other
-            The other symbol, by name or with clauses of its own first.
+            The other symbol, by name or with clauses of its own first; beside a lazy table also
+            a lazy table of its store.
         on
             The key columns: a name, several, or pairs of a left and a right name, also as a
             mapping.
@@ -75,12 +82,12 @@ class CombiningVerbs(Query):
         """
         from tessel.clauses.join import Join
 
-        (query,) = as_queries("join", (other,))
+        (query,) = self._queries("join", (other,))
         return self.then(Join(query, as_pairs("join", on, left_on, right_on), how, suffix))
 
     def join_asof(
         self: QueryType,
-        other: str | SubQuery,
+        other: OtherSymbol,
         on: str | tuple[str, str] | None = None,
         *,
         by: KeysLike | None = None,
@@ -94,7 +101,8 @@ class CombiningVerbs(Query):
         Parameters
         ----------
         other
-            The other symbol, by name or with clauses of its own first.
+            The other symbol, by name or with clauses of its own first; beside a lazy table also
+            a lazy table of its store.
         on
             The column of time, or a pair of a left and a right one; by default the time indexes.
         by
@@ -113,10 +121,13 @@ class CombiningVerbs(Query):
         >>> q = ts.QueryBuilder().join_asof("trades", by="symbol", allow_exact_matches=False)
         >>> store.read("trades", query=q)["qty_right"].to_pylist()
         [None, None, 1, 2]
+        >>> earlier = trades.filter("qty < 3").select("time", "symbol", "qty")
+        >>> trades.join_asof(earlier, by="symbol").collect()["qty_right"].to_pylist()
+        [1, 2, 1, 2]
         """
         from tessel.clauses.join_asof import JoinAsof
 
-        (query,) = as_queries("join_asof", (other,))
+        (query,) = self._queries("join_asof", (other,))
         times = None if on is None else as_pairs("join_asof", _one_pair(on), None, None)[0]
         keys = as_pairs("join_asof", by, None, None)
         apart = whole_number(tolerance)
@@ -126,23 +137,26 @@ class CombiningVerbs(Query):
 
     def merge(
         self: QueryType,
-        *others: str | SubQuery,
+        *others: OtherSymbol,
         on: str | None = None,
         join: Literal["outer", "inner"] = "outer",
     ) -> QueryType:
         """Merge the rows of other symbols by time; without others, order the rows by time.
 
         ``on`` names the column to order by, which becomes the time index; by default the index.
+        A lazy table takes other lazy tables of its store, too.
 
         Examples
         --------
         >>> q = ts.QueryBuilder().merge("trades")
         >>> store.read("trades", query=q)["qty"].to_pylist()
         [1, 1, 2, 2, 3, 3, 4, 4]
+        >>> trades.filter("qty < 3").merge(trades.filter("qty == 1")).collect()["qty"].to_pylist()
+        [1, 1, 2]
         """
         from tessel.clauses.merge import Merge
 
-        return self.then(Merge(as_queries("merge", others), on, join))
+        return self.then(Merge(self._queries("merge", others), on, join))
 
 
 def _one_pair(on: Any) -> list[Any]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression
-from tessel.expression.operators.shapes import Binary, Unary, require
+from tessel.expression.operators.shapes import Binary, Unary, of_one, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import (
     arithmetic_types,
@@ -69,19 +69,24 @@ def _of_exact(exact: Any, valid: Any, result: pa.DataType, values: Sequence[Valu
     return from_numpy(np.where(valid, exact, 0).astype(np.int64), valid, result, values)
 
 
-def _floored(function: Any, values: Sequence[Value], result: pa.DataType) -> Value:
-    (left, left_valid), (right, right_valid) = map(as_numpy, values)
-    valid = left_valid & right_valid & (right != 0)
-    divisor = np.where(right != 0, right, np.ones(1, right.dtype))
-    if left.dtype != right.dtype and pa.types.is_integer(result):
-        exact = function(left.astype(object), divisor.astype(object))
-        return _of_exact(exact, valid, result, values)
-    if function is np.floor_divide and left.dtype.kind == "i":
-        lowest = np.iinfo(left.dtype).min
-        if ((left == lowest) & (divisor == -1) & valid).any():
-            raise pa.ArrowInvalid("overflow")
-    with np.errstate(all="ignore"):
-        return from_numpy(function(left, divisor), valid, result, values)
+def floored(function: Any) -> Compute:
+    """Divide rounding down, or take the rest; by zero is missing, past 64 bits raises."""
+
+    def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
+        (left, left_valid), (right, right_valid) = map(as_numpy, values)
+        valid = left_valid & right_valid & (right != 0)
+        divisor = np.where(right != 0, right, np.ones(1, right.dtype))
+        if left.dtype != right.dtype and pa.types.is_integer(result):
+            exact = function(left.astype(object), divisor.astype(object))
+            return _of_exact(exact, valid, result, values)
+        if function is np.floor_divide and left.dtype.kind == "i":
+            lowest = np.iinfo(left.dtype).min
+            if ((left == lowest) & (divisor == -1) & valid).any():
+                raise pa.ArrowInvalid("overflow")
+        with np.errstate(all="ignore"):
+            return from_numpy(function(left, divisor), valid, result, values)
+
+    return compute
 
 
 def whole_number(function: Callable[..., Value]) -> Compute:
@@ -107,14 +112,24 @@ _NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
 
 
+def _sums(node: Expression, operands: tuple[Operand, ...]) -> Signature:
+    """Return the next wider integer, the wider float, or the temporal sum.
+
+    Unsigned minus unsigned is signed.
+    """
+    return temporal_sum(node.name, *operands) or arithmetic_types(node.name, *operands)
+
+
 class Add(
-    Binary, name="add", sign="+", word="+", precedence=9, compute=checked(pc.add_checked, "add")
+    Binary,
+    name="add",
+    sign="+",
+    word="+",
+    precedence=9,
+    signature=_sums,
+    compute=checked(pc.add_checked, "add"),
 ):
     """``left + right``: numbers; timestamp and duration; two durations."""
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return the next wider integer, the wider float, or the temporal sum."""
-        return temporal_sum("add", *operands) or arithmetic_types("add", *operands)
 
 
 class Subtract(
@@ -123,13 +138,10 @@ class Subtract(
     sign="-",
     word="-",
     precedence=9,
+    signature=_sums,
     compute=checked(pc.subtract_checked, "subtract"),
 ):
     """``left - right``: numbers; two timestamps or dates (a duration); a duration from either."""
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return as for addition; unsigned minus unsigned is signed."""
-        return temporal_sum("subtract", *operands) or arithmetic_types("subtract", *operands)
 
 
 class Multiply(
@@ -177,7 +189,14 @@ class Divide(Binary, name="divide", sign="/", word="/", precedence=10):
         return pc.divide(left, right)
 
 
-class FloorDivide(Binary, name="floor_divide", sign="//", word="//", precedence=10):
+class FloorDivide(
+    Binary,
+    name="floor_divide",
+    sign="//",
+    word="//",
+    precedence=10,
+    compute=floored(np.floor_divide),
+):
     """``left // right``, rounded down; by zero it is missing."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -187,21 +206,15 @@ class FloorDivide(Binary, name="floor_divide", sign="//", word="//", precedence=
             return Signature((left.type, pa.int64()), left.type)
         return common_number("floor-divide", left, right)
 
-    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
-        """Divide rounding down; by zero is missing; the one quotient past 64 bits raises."""
-        return _floored(np.floor_divide, values, result)
 
-
-class Modulo(Binary, name="modulo", sign="%", word="%", precedence=10):
+class Modulo(
+    Binary, name="modulo", sign="%", word="%", precedence=10, compute=floored(np.remainder)
+):
     """``left % right``, with the sign of the divisor; by zero it is missing."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the operands' common type."""
         return common_number("take the remainder of", *operands)
-
-    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
-        """Return the remainder with the divisor's sign; by zero is missing."""
-        return _floored(np.remainder, values, result)
 
 
 class Power(Binary, name="power", sign="**", word="**", precedence=12):
@@ -274,7 +287,7 @@ class Abs(Unary, name="abs", compute=elementwise(pc.abs_checked)):
         return Signature((result,), result)
 
 
-class Round(Expression, name="round"):
+class Round(Expression, name="round", signature=of_one(*_NUMBERS)):
     """The nearest number with so many digits after the point; halves go to the even one."""
 
     operand: Expression
@@ -288,12 +301,6 @@ class Round(Expression, name="round"):
                 hint="for tens or hundreds write (x // 10) * 10",
             )
 
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return the operand's type."""
-        (operand,) = operands
-        require("round", operand, *_NUMBERS)
-        return Signature((operand.type,), operand.type)
-
     def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
         """Round halves to the even digit; integers have no digits after the point."""
         (value,) = values
@@ -304,21 +311,13 @@ class Round(Expression, name="round"):
         return pc.round(value, ndigits=self.digits, round_mode="half_to_even")
 
 
-class _WholeNumber(Unary):
-    """A number beside the operand that has no fraction."""
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return the operand's type."""
-        (operand,) = operands
-        require(self.name, operand, *_NUMBERS)
-        return Signature((operand.type,), operand.type)
-
-
-class Ceil(_WholeNumber, name="ceil", compute=whole_number(pc.ceil)):
+class Ceil(Unary, name="ceil", signature=of_one(*_NUMBERS), compute=whole_number(pc.ceil)):
     """The least whole number that is not below the operand."""
 
 
-class FloorNumber(_WholeNumber, name="floor_number", compute=whole_number(pc.floor)):
+class FloorNumber(
+    Unary, name="floor_number", signature=of_one(*_NUMBERS), compute=whole_number(pc.floor)
+):
     """The greatest whole number that is not above the operand."""
 
 

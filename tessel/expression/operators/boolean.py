@@ -34,14 +34,14 @@ def chain(function: Callable[[Value, Value], Value]) -> Compute:
     return compute
 
 
-def truth_signature(sign: str, operands: tuple[Operand, ...]) -> Signature:
+def truths(node: Expression, operands: tuple[Operand, ...]) -> Signature:
     """Return the signature of an operator on truth values; refuses anything else."""
     for operand in operands:
-        require(sign, operand, Family.BOOL)
+        require(node.name, operand, Family.BOOL)
     return Signature((pa.bool_(),) * len(operands), pa.bool_())
 
 
-class Connective(Expression):
+class Connective(Expression, signature=truths):
     """A flat chain of truth values; operands of the same connective are taken in."""
 
     word: ClassVar[str]
@@ -93,10 +93,6 @@ class Connective(Expression):
         object.__setattr__(self, "operands", operands)
         return operands
 
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return a truth value."""
-        return truth_signature(self.name, operands)
-
     def pieces(self) -> Iterable[Piece]:
         """Return the operands with ``and`` or ``or`` between them."""
         for place, operand in enumerate(self.operands):
@@ -122,25 +118,25 @@ class Or(Connective, name="or", word="OR", precedence=1, compute=chain(pc.or_kle
     """True where one operand is, whatever the others are; false where all are false."""
 
 
-class Xor(Binary, name="xor", sign="^", word="XOR", precedence=6, compute=elementwise(pc.xor)):
+class Xor(
+    Binary,
+    name="xor",
+    sign="^",
+    word="XOR",
+    precedence=6,
+    signature=truths,
+    compute=elementwise(pc.xor),
+):
     """True where exactly one of the two is; written ``^``."""
 
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return a truth value."""
-        return truth_signature("xor", operands)
 
-
-class Not(Unary, name="not", compute=elementwise(pc.invert)):
+class Not(Unary, name="not", signature=truths, compute=elementwise(pc.invert)):
     """True where the operand is false."""
 
     @property
     def precedence(self) -> int:  # type: ignore[override]
         """Of ``not x``, or of a comparison where it reads ``x not in (…)``."""
         return 4 if self.operand.name in ("is_in", "is_missing") else 3
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return a truth value."""
-        return truth_signature("not", operands)
 
     def pieces(self) -> Iterable[Piece]:
         """Return ``not x``, ``x not in (…)`` or ``x is not missing``."""

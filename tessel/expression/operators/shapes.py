@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
+
+import pyarrow as pa
 
 from tessel.expression.node import Expression
 from tessel.expression.printing import Piece, Sub
-from tessel.expression.types import FAMILY_WORDS, Family, Operand, refuse
+from tessel.expression.types import FAMILY_WORDS, Family, Operand, Signature, refuse
+
+Rule = Callable[[Expression, tuple[Operand, ...]], Signature]
+"""What is given as :meth:`~tessel.expression.node.Expression.signature` of an operator."""
 
 
 class Binary(Expression):
@@ -37,6 +42,27 @@ class Unary(Expression):
     """One operand, written as a call."""
 
     operand: Expression
+
+
+def of_one(
+    *families: Family, result: pa.DataType | None = None, null: pa.DataType | None = None
+) -> Rule:
+    """Return the rule of one operand of some families, whose type the result has by default.
+
+    Parameters
+    ----------
+    null
+        The type that an operand of nulls alone is taken as; by default as it is.
+    """
+
+    def signature(node: Expression, operands: tuple[Operand, ...]) -> Signature:
+        (operand,) = operands
+        require(node.name, operand, *families)
+        is_typed = null is None or operand.family is not Family.NULL
+        taken = operand.type if is_typed else null
+        return Signature((taken,), taken if result is None else result)
+
+    return signature
 
 
 def require(name: str, operand: Operand, *families: Family) -> None:

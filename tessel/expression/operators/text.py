@@ -11,7 +11,7 @@ from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.errors import ExpressionError, shown
 from tessel.expression.leaves import Regex
 from tessel.expression.node import Expression, argument_text, require_text
-from tessel.expression.operators.shapes import Unary, require
+from tessel.expression.operators.shapes import Unary, of_one, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
 from tessel.expression.types import Family, Operand, Signature
@@ -27,33 +27,18 @@ def predicate(function: Callable[[Value, str], Value]) -> Compute:
     return compute
 
 
-def _has_offsets(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    )
+_WITH_OFFSETS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
-def _text_to(name: str, operand: Operand, result: pa.DataType | None) -> Signature:
-    require(name, operand, Family.TEXT)
-    taken = pa.string() if operand.family is Family.NULL else operand.type
-    return Signature((taken,), result or taken)
+_TO_TEXT = of_one(Family.TEXT, null=pa.string())
+_TO_TRUTH = of_one(Family.TEXT, null=pa.string(), result=pa.bool_())
 
 
-class Matches(Expression, name="matches", precedence=4):
+class Matches(Expression, name="matches", precedence=4, signature=_TO_TRUTH):
     """Whether a regular expression is found anywhere in the text."""
 
     operand: Expression
     regex: Regex
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return a truth value."""
-        return _text_to(self.name, operands[0], pa.bool_())
 
     def pieces(self) -> Iterable[Piece]:
         """Return ``x matches 'regex'``."""
@@ -64,7 +49,7 @@ class Matches(Expression, name="matches", precedence=4):
         return pc.match_substring_regex(values[0], self.regex.pattern)
 
 
-class TextPredicate(Expression):
+class TextPredicate(Expression, signature=_TO_TRUTH):
     """Whether the text has a part."""
 
     operand: Expression
@@ -73,10 +58,6 @@ class TextPredicate(Expression):
     def check(self) -> None:
         """Raise where the part is not text."""
         require_text(self.part, f"the argument of {self.name}")
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return a truth value."""
-        return _text_to(self.name, operands[0], pa.bool_())
 
 
 class Like(TextPredicate, name="like", precedence=4):
@@ -119,7 +100,7 @@ class Contains(TextPredicate, name="contains"):
     def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
         """Search for the part: Arrow's own search looks at each byte for itself."""
         (value,) = values
-        if not self.part or not isinstance(value, pa.Array) or not _has_offsets(value.type):
+        if not self.part or not isinstance(value, pa.Array) or value.type not in _WITH_OFFSETS:
             return pc.match_substring(value, self.part)
         from tessel.expression.text_bytes import texts_of
         from tessel.kernels.search_rows import search_texts
@@ -128,12 +109,8 @@ class Contains(TextPredicate, name="contains"):
         return arrow_array(found, mask=numpy_array(value.is_null()) if value.null_count else None)
 
 
-class TextFunction(Unary):
+class TextFunction(Unary, signature=_TO_TEXT):
     """Text made of one text."""
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return the operand's type."""
-        return _text_to(self.name, operands[0], None)
 
 
 class Lower(TextFunction, name="lower", compute=elementwise(pc.utf8_lower)):
@@ -166,7 +143,7 @@ class Length(Unary, name="length"):
         return pc.utf8_length(value) if text else pc.binary_length(value)
 
 
-class Replace(Expression, name="replace"):
+class Replace(Expression, name="replace", signature=_TO_TEXT):
     """The text with one part put in place of another."""
 
     operand: Expression
@@ -180,16 +157,12 @@ class Replace(Expression, name="replace"):
         if not self.old:
             raise ExpressionError("replace needs a part to look for", hint="the first is empty")
 
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return the operand's type."""
-        return _text_to(self.name, operands[0], None)
-
     def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
         """Put one part in place of another."""
         return pc.replace_substring(values[0], pattern=self.old, replacement=self.new)
 
 
-class Slice(Expression, name="slice"):
+class Slice(Expression, name="slice", signature=_TO_TEXT):
     """The characters from one place up to another."""
 
     operand: Expression
@@ -206,10 +179,6 @@ class Slice(Expression, name="slice"):
                 )
         if self.start is None:
             raise ExpressionError("slice needs a start", hint="slice(0, stop)")
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return the operand's type."""
-        return _text_to(self.name, operands[0], None)
 
     def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
         """Cut characters out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tessel.arrays import arrow_array
 from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression, require_text
-from tessel.expression.operators.shapes import Unary, require
+from tessel.expression.operators.shapes import Unary, of_one, require
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
 from tessel.expression.values import Compute, Value, as_numpy, from_numpy
 from tessel.lazy import dataclass
@@ -132,10 +132,6 @@ def _zone_of(name: str) -> datetime.tzinfo:
     return zone_of(name)
 
 
-def _local_date(value: Value) -> Value:
-    return pc.cast(local_time(value), pa.date32())
-
-
 def _instants(
     days: Integers,
     valid: npt.NDArray[np.bool_],
@@ -178,23 +174,15 @@ def _offset_seconds(moment: datetime.datetime) -> int:
     return offset.days * _DAY_SECONDS + offset.seconds
 
 
-class TimePart(Unary):
-    """A number read from the calendar or the clock."""
-
-    families: ClassVar[tuple[Family, ...]] = (Family.TIMESTAMP, Family.DATE)
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return int32."""
-        (operand,) = operands
-        require(self.name, operand, *self.families)
-        taken = pa.timestamp("us") if operand.family is Family.NULL else operand.type
-        return Signature((taken,), pa.int32())
+_TO_NUMBER: dict[str, Any] = {"result": pa.int32(), "null": pa.timestamp("us")}
 
 
-class ClockPart(TimePart):
+class TimePart(Unary, signature=of_one(Family.TIMESTAMP, Family.DATE, **_TO_NUMBER)):
+    """A number read from the calendar."""
+
+
+class ClockPart(Unary, signature=of_one(Family.TIMESTAMP, Family.TIME, **_TO_NUMBER)):
     """A number read from the clock: dates have none."""
-
-    families: ClassVar[tuple[Family, ...]] = (Family.TIMESTAMP, Family.TIME)
 
 
 class Year(TimePart, name="year", compute=part(pc.year)):
@@ -209,13 +197,8 @@ class Day(TimePart, name="day", compute=part(pc.day)):
     """The day of the month."""
 
 
-class Weekday(TimePart, name="weekday"):
+class Weekday(TimePart, name="weekday", compute=part(pc.day_of_week)):
     """The day of the week, Monday 0 to Sunday 6."""
-
-    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
-        """Return the day of the week, Monday 0."""
-        days = pc.day_of_week(local_time(values[0]), count_from_zero=True, week_start=1)
-        return pc.cast(days, result)
 
 
 class Hour(ClockPart, name="hour", compute=part(pc.hour)):
@@ -230,22 +213,13 @@ class Second(ClockPart, name="second", compute=part(pc.second)):
     """The whole second."""
 
 
-class DateOf(Unary, name="date"):
+class DateOf(
+    Unary,
+    name="date",
+    signature=of_one(Family.TIMESTAMP, Family.DATE, result=pa.date32(), null=pa.date32()),
+    compute=part(lambda date: date),
+):
     """The date on the clock of the column's zone."""
-
-    def signature(self, operands: tuple[Operand, ...]) -> Signature:
-        """Return a date."""
-        (operand,) = operands
-        require("date", operand, Family.TIMESTAMP, Family.DATE)
-        taken = pa.date32() if operand.family is Family.NULL else operand.type
-        return Signature((taken,), pa.date32())
-
-    def compute(self, values: Sequence[Value], result: pa.DataType) -> Value:
-        """Return the local date."""
-        (value,) = values
-        if pa.types.is_date(value.type):
-            return pc.cast(value, result)
-        return _local_date(value)
 
 
 class Floor(Expression, name="floor"):
@@ -304,7 +278,7 @@ class Floor(Expression, name="floor"):
         counts, valid = as_numpy(value)
         unit = UNIT_NANOSECONDS[result.unit]
         if self.calendar_days and result.tz is not None:
-            days, _ = as_numpy(_local_date(value))
+            days, _ = as_numpy(pc.cast(local_time(value), pa.date32()))
             starts = days.astype(np.int64) // self.calendar_days * self.calendar_days
             return from_numpy(_instants(starts, valid, result), valid, result, values)
         if unit % self.nanoseconds == 0:

@@ -31,14 +31,13 @@ from tessel.expression.operators.comparison import (
     LessEqual,
 )
 from tessel.expression.schema import TableSchema
-from tessel.expression.types import UNIT_NANOSECONDS, Operand
+from tessel.expression.types import UNIT_NANOSECONDS, Operand, counted_nanoseconds
 from tessel.lazy import dataclass
 from tessel.pipeline.planner.draft import Draft
 
 if TYPE_CHECKING:
     from tessel.clauses.date_range import DateRange
 
-_DAY_NS = 86_400 * UNIT_NANOSECONDS["s"]
 _Closed = OneOf["both", "left", "right", "neither"]
 
 
@@ -197,11 +196,7 @@ def _one_of(instants: pa.Array) -> _Span | None:
     """Return the span of instants of the index's type; None of none."""
     if not len(instants):
         return None
-    kind = instants.type
-    if pa.types.is_date32(kind):
-        unit = _DAY_NS
-    else:
-        unit = UNIT_NANOSECONDS["ms" if pa.types.is_date64(kind) else kind.unit]
+    unit = counted_nanoseconds(instants.type)
     ends = pc.min_max(instants)
     low, high = ends["min"].value * unit, ends["max"].value * unit
     return _Span(low, high + 1, exact=low == high)
@@ -238,9 +233,6 @@ def _nanoseconds(literal: Literal, kind: pa.DataType) -> int | None:
     value = fitted_literal(literal, Operand(kind, ""))
     if value.value is None:
         return None
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(value.type):
-        return int(value.value) * UNIT_NANOSECONDS[value.type.unit]
-    if pa.types.is_date(kind) and pa.types.is_date(value.type):
-        unit = _DAY_NS if pa.types.is_date32(value.type) else UNIT_NANOSECONDS["ms"]
-        return int(value.value) * unit
-    return None
+    unit = counted_nanoseconds(value.type)
+    alike = pa.types.is_date(kind) == pa.types.is_date(value.type)
+    return int(value.value) * unit if unit is not None and alike else None
