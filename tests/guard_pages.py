@@ -160,10 +160,10 @@ def guarded_kernels(
 
         return call
 
-    with pytest.MonkeyPatch.context() as patch:
-        # Calls are kept by form, and those of this block are of a form of their own.
+    # Calls are kept by form, and those of this block are of a form of their own.
+    own = library.using_form(f"guarded {id(arguments)}")
+    with pytest.MonkeyPatch.context() as patch, own:
         patch.setattr(Kernel, "_checked", guarded_call)
-        patch.setattr(library, "chosen_form", lambda: f"guarded {id(arguments)}")
         yield ran
 
 
