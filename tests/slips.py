@@ -52,6 +52,10 @@ ts.Expression("price")
 ts.col("price")[0]
 len(ts.col("price"))
 len(q)
+trades.filter("avg(price) > 1")
+trades.groupby("symbol").agg(m="stddev")
+trades.query("price > 1")
+ts.open("s3://bucket/x", options={"retries": 3})
 q + q
 trades > 1
 trades.collect() * 2

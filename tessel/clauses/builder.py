@@ -50,6 +50,7 @@ class QueryBuilder(Verbs):
         return True  # also without clauses
 
     if not TYPE_CHECKING:  # for those who try
+        __call__ = refuses("a query is no function", '.filter("price > 1") adds a step to one')
         __len__ = refuses(
             "a query has no rows",
             'store.read("trades", query=q) gives rows; q.clauses are its steps',

@@ -172,7 +172,8 @@ def test_import(folder: Path, tmp_path: Path) -> None:
 
 
 def _dead(folder: Path) -> int:
-    collected = json.loads(_run(["gc", "-s", folder, "--minimum-age", "0s", "-o", "json"]).stdout)
+    asked = ["gc", "--dry-run", "-s", folder, "--minimum-age", "0s", "-o", "json"]
+    collected = json.loads(_run(asked).stdout)
     return sum(row["dead"] for row in collected)
 
 
