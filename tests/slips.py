@@ -52,6 +52,8 @@ ts.Expression("price")
 ts.col("price")[0]
 len(ts.col("price"))
 len(q)
+trades.agg("count(*)")
+trades.agg("price + 1")
 trades.filter("avg(price) > 1")
 trades.groupby("symbol").agg(m="stddev")
 trades.query("price > 1")
