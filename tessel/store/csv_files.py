@@ -150,8 +150,8 @@ class CsvFile(File):
                 if kind == pa.int64() and name not in told
             }
         if options.thousands:
-            numbers = [n for n, kind in given.items() if any(each(kind) for each in _NUMBERS)]
-            given |= dict.fromkeys(numbers, pa.string())
+            numbers = {n for n, kind in given.items() if any(each(kind) for each in _NUMBERS)}
+            given |= dict.fromkeys(numbers - set(options.epochs), pa.string())
         # Arrow's own handler of interrupts loses some that come near the end of a call: the process
         # goes on as if nobody had pressed a key. Python's handler stays in place.
         pa.enable_signal_handlers(False)

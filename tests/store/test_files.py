@@ -7,6 +7,7 @@ import json
 import random
 import re
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -668,5 +669,11 @@ def test_thousands_further_down_and_of_given_types(
     assert pc.sum(small["n"]).as_py() == 40 + 1234 - 1_000_000
     with pytest.raises(InvalidInputError, match=r"line 42, column 't': 'x' is no int64"):
         read_files([path], thousands="'", types={"t": pa.int64()})
+    path.write_text('t,d,u\n1700000000,"1,234.50",255\n1700000060,2,0\n')
+    types = {"d": pa.decimal128(10, 2), "u": pa.uint8()}
+    found = read_files([path], thousands=",", epochs={"t": "epoch"}, types=types)
+    assert found.schema.types == [pa.timestamp("s"), types["d"], types["u"]]
+    assert found["d"].to_pylist() == [Decimal("1234.50"), Decimal(2)]
+    assert found["t"].cast("int64").to_pylist() == [1700000000, 1700000060]
     with pytest.raises(InvalidInputError, match="between thousands and before decimals"):
         read_files([path], thousands=".")
