@@ -55,7 +55,7 @@ class Outputs:
 
 
 def read_outputs(
-    by_column: Mapping[str, Any] | _Named | Sequence[_Named] | None,
+    by_column: AllForms | None,
     by_output: Mapping[str, Any],
     more: Sequence[Expression | ComputedColumn] = (),
 ) -> Outputs:
