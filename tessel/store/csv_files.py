@@ -264,14 +264,14 @@ class CsvFile(File):
         is_given = field.name in self.options.types
         if not is_given:
             zeros = pc.and_(pc.starts_with(values, "0"), pc.greater(pc.binary_length(values), 1))
-            codes = _CODES.get(field.type, "")
+            codes = _CODES[pa.int64()]
             if pc.any(zeros).as_py() and pc.any(pc.match_substring_regex(values, codes)).as_py():
                 raise UnfitError(self)
         if self.options.thousands:
             plain = pc.replace_substring(self._plain(values), self.options.decimal, ".")
             values = pc.utf8_trim_whitespace(plain)
         try:
-            return values.cast(field.type)
+            return values.cast(self.types[field.name]).cast(field.type)
         except pa.ArrowInvalid as error:  # such as numbers with spaces, which Arrow's parser takes
             if is_given and (found := re.search(r"'(.*)'", str(error), re.S)):
                 raise self._misfit(field.name, field.type, found[1]) from error

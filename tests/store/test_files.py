@@ -675,5 +675,8 @@ def test_thousands_further_down_and_of_given_types(
     assert found.schema.types == [pa.timestamp("s"), types["d"], types["u"]]
     assert found["d"].to_pylist() == [Decimal("1234.50"), Decimal(2)]
     assert found["t"].cast("int64").to_pylist() == [1700000000, 1700000060]
+    path.write_text("n\n1\n")
+    (other := tmp_path / "b.csv").write_text('n\n"1,234.5"\n')
+    assert read_files([path, other], thousands=",")["n"].to_pylist() == [1.0, 1234.5]
     with pytest.raises(InvalidInputError, match="between thousands and before decimals"):
         read_files([path], thousands=".")

@@ -366,7 +366,7 @@ def _remove(path: str) -> None:
 
 def object_failed(what: str, name: str, error: OSError) -> StoreError:
     """Make the error for what the disk refuses to do with an object."""
-    hint = _HINTS.get(error.errno or 0)
+    hint = _HINTS.get(error.errno or 0) if error.filename else None
     return StoreError(
         f"could not {what} object {name!r}: {error.strerror or error}",
         hint=hint and hint.format(error.filename),
