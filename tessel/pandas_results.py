@@ -175,6 +175,9 @@ def frame_of(
         # set_index makes a RangeIndex of some integers.
         labels = [label for _, label in shape.levels]
         levels = [frame.pop(key) for key, _ in shape.levels]
+        for at, (key, _) in enumerate(shape.levels if len(levels) > 1 else ()):
+            if pat.is_integer(table.schema.field(key).type) and levels[at].dtype.kind == "f":
+                levels[at] = table.column(key).to_pylist()  # integers, of which some are missing
         if len(levels) == 1:
             frame.index = pandas.Index(levels[0]).rename(labels[0])
         else:
@@ -236,7 +239,7 @@ def _columns(table: pa.Table, document: Any, shape: PandasShape) -> pandas.DataF
         elif dtype == "float16":
             frame[name] = frame[name].astype(dtype)
     for name, (dtype, held) in shape.categories.items():
-        frame[name] = _categorical(frame[name], _categories(held, dtype))
+        frame[name] = _categorical(frame[name], *_categories(held, dtype))
     return frame
 
 
@@ -250,18 +253,20 @@ def _objects(column: pa.ChunkedArray, values: Any) -> Any:
     return pandas.Series(column.to_pylist(), dtype=object, index=values.index)
 
 
-def _categories(held: str, dtype: str) -> Any:
+def _categories(held: str, dtype: str) -> tuple[Any, bool]:
+    """Return categories as an index, and whether they are ordered (which empty ones tell)."""
     pandas = sys.modules["pandas"]
     with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(held, validate=True))) as reader:
-        values = reader.read_all().column(0).to_pandas()
-    return pandas.Index(values).rename(None).astype(dtype)
+        table = reader.read_all()
+    found = pandas.Index(table.column(0).to_pandas()).rename(None).astype(dtype)
+    return found, table.column_names == ["ordered"]
 
 
-def _categorical(values: Any, categories: Any) -> Any:
+def _categorical(values: Any, categories: Any, is_ordered: bool) -> Any:
     """Return values with the categories that were written, and behind them those of rows since."""
     pandas = sys.modules["pandas"]
     if not isinstance(values.dtype, pandas.CategoricalDtype):  # none had a value
-        return values.astype(pandas.CategoricalDtype(categories))
+        return values.astype(pandas.CategoricalDtype(categories, is_ordered))
     own = values.cat.categories
     more = own.difference(categories, sort=False)
     return values.cat.set_categories(categories.append(more) if len(more) else categories)

@@ -31,10 +31,11 @@ $ tessel explain trades --where "price > 10" --pages
 $ tessel plot trades --resample 1h --agg "mean(price)" --file mean.html
 ```
 
-The options of a query are the same for `query`, `plot`, `explain`, `check` and `submit`, and lower
-onto the verbs of a query in this order: `--where`, `--resample` or `--by` with `--agg`, `--having`,
-`--sort`, `--columns`, `--limit`. What an aggregate without a name makes is called by its column and
-by what it is: `mean(price)` makes `price_mean`. A plan file or an expression runs before them.
+The options of a query are the same for `query`, `export`, `plot`, `explain`, `check` and `submit`,
+and lower onto the verbs of a query in this order: `--where`, `--resample` or `--by` with `--agg`,
+`--having`, `--sort`, `--columns`, `--limit`. What an aggregate without a name makes is called by
+its column and by what it is: `mean(price)` makes `price_mean`. A plan file or an expression runs
+before them.
 
 ## SQL
 

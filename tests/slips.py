@@ -51,6 +51,24 @@ store.read("trades", as_of=99)
 ts.Expression("price")
 ts.col("price")[0]
 len(ts.col("price"))
+len(q)
+trades.agg("count(*)")
+trades.agg("price + 1")
+trades.filter("avg(price) > 1")
+trades.groupby("symbol").agg(m="stddev")
+trades.query("price > 1")
+ts.open("s3://bucket/x", options={"retries": 3})
+q + q
+trades > 1
+trades.collect() * 2
+-trades.collect()
+sorted([trades, trades])
+sorted(store.log("trades") * 2)
+store.log("trades")[0] < store.at("main")
+store.at("main") >= 1
+[stage for stage in trades.plan()]
+trades.plan()[0]
+store + store
 [value for value in ts.col("price")]
 bool(ts.col("price") > 1)
 ts.Lineage("trades")

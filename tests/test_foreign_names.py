@@ -128,7 +128,7 @@ def test_ours_runs(
             return  # of structs, which no symbol here has
         made = eval(f"ts.col({column!r}).{row.ours}", {"ts": ts})
         query = store.scan("trades")
-        is_aggregate = row.our_name in ("sum", "count", "nunique")
+        is_aggregate = row.our_name in ("sum", "count", "nunique", "mean", "std", "var")
         (query.agg(x=made) if is_aggregate else query.apply("x", made)).collect()
     elif row.our_name == "iter_batches":
         assert sum(batch.num_rows for batch in found) == len(TIMES)

@@ -72,6 +72,12 @@ ROWS: dict[str, tuple[Any, list[str], str | None]] = {
     "`MultiIndex` of `time` and `ticker`": (
         frame(pd.MultiIndex.from_tuples(PAIRS, names=["time", "ticker"])),
         ["time", "ticker", "price"], "time"),
+    "ordered categories of which there are none": (
+        frame(a=pd.Categorical([None] * 3, pd.Index([], dtype=object), ordered=True)),
+        ["a"], None),
+    "`MultiIndex` of integers, some missing": (
+        frame(pd.MultiIndex.from_tuples([(7, "a"), (None, "b"), (2**60 + 1, "c")])),
+        ["level_0", "level_1", "price"], None),
     "`CategoricalIndex`": (
         frame(pd.CategoricalIndex(["b", "a", "b"], categories=["b", "z", "a"])),
         ["index", "price"], None),

@@ -66,10 +66,13 @@ def test_a_form_means_the_plain_one(form: Any, plain: Any) -> None:
          lambda q: q.agg(price=("price", "mean"), qty=("qty", "sum"), n="size")),
         (lambda q: q.agg([ts.col("price").mean(), ts.col("qty").sum()]),
          lambda q: q.agg(price=("price", "mean"), qty=("qty", "sum"))),
+        (lambda q: q.agg("mean(price)"), lambda q: q.agg(price=("price", "mean"))),
+        (lambda q: q.agg(["mean(price)", ts.col("qty").sum()]),
+         lambda q: q.agg(price=("price", "mean"), qty=("qty", "sum"))),
         (lambda q: q.agg(ts.col("price").max() - ts.col("price").min()),
          lambda q: q.agg(price=ts.col("price").max() - ts.col("price").min())),
     ],
-    ids=["count", "COUNT", "MEAN", "SUM", "one", "several", "list", "computed"],
+    ids=["count", "COUNT", "MEAN", "SUM", "one", "several", "list", "text", "texts", "computed"],
 )  # fmt: skip
 @pytest.mark.parametrize("query", [Q, Q.groupby("side"), Q.resample("1h")], ids=["a", "g", "r"])
 def test_forms_of_aggregates(query: Any, form: Any, plain: Any) -> None:

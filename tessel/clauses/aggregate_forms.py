@@ -55,7 +55,7 @@ class Outputs:
 
 
 def read_outputs(
-    by_column: Mapping[str, Any] | _Named | Sequence[_Named] | None,
+    by_column: AllForms | None,
     by_output: Mapping[str, Any],
     more: Sequence[Expression | ComputedColumn] = (),
 ) -> Outputs:
@@ -69,7 +69,8 @@ def read_outputs(
     by_column
         ``{"qty": "sum"}`` makes a column ``qty``; ``{"qty": ["sum", "max"]}`` makes ``qty_sum`` and
         ``qty_max``. Names of outputs may stand here as well, with the forms below. An expression,
-        ``col("price").mean()``, makes an output with the name of its column, as do ``more``.
+        ``col("price").mean()``, or its text makes an output with the name of its column, as do
+        ``more``.
     by_output
         ``total=("qty", "sum")``, with further columns and parameters behind:
         ``price=("price", "weighted_mean", "qty")``, ``high=("price", "quantile", 0.9)``; an
@@ -82,7 +83,7 @@ def read_outputs(
     if isinstance(by_column, list | tuple) and by_column:
         first, *others = by_column
         by_column, more = first, (*others, *more)
-    if isinstance(by_column, Expression | ComputedColumn) or more:
+    if isinstance(by_column, Expression | ComputedColumn) or _is_call(by_column) or more:
         unnamed = (by_column, *more)
         by_output = {**dict(map(_with_name, unnamed)), **by_output}
         if len(by_output) < len(unnamed):
@@ -123,7 +124,7 @@ def aggregated(
 ) -> tuple[Clause, ...]:
     """Return clauses of which the last groups rows, with the aggregates that ``agg`` was given."""
     *before, clause = clauses
-    if not isinstance(by_column, str):
+    if not isinstance(by_column, str) or _is_call(by_column):
         found = read_outputs(by_column, outputs, more)
         filled: Any = dataclasses.replace(
             clause,  # type: ignore[type-var]
@@ -146,6 +147,10 @@ def _with_name(expression: Any) -> tuple[str, Any]:
     """Return an aggregate with its name: the one it was given, or that of its column."""
     if isinstance(expression, ComputedColumn):
         return expression.name, expression.expression
+    if _is_call(expression):
+        from tessel.expression.text import parse
+
+        expression = parse(expression)
     columns: list[str] = sorted(expression.columns()) if isinstance(expression, Expression) else []
     if len(columns) != 1:
         raise AggregateError(

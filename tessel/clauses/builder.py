@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.cached import cached
 from tessel.clauses.base import Clause, check_texts
 from tessel.clauses.combining import check_fields, check_nesting, clauses_from_json
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, refuses
 from tessel.expression.build import col
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
@@ -45,6 +45,16 @@ class QueryBuilder(Verbs):
             )
         object.__setattr__(self, "_added", clauses)
         object.__setattr__(self, "_before", None)
+
+    def __bool__(self) -> bool:
+        return True  # also without clauses
+
+    if not TYPE_CHECKING:  # for those who try
+        __call__ = refuses("a query is no function", '.filter("price > 1") adds a step to one')
+        __len__ = refuses(
+            "a query has no rows",
+            'store.read("trades", query=q) gives rows; q.clauses are its steps',
+        )
 
     @cached
     def clauses(self) -> tuple[Clause, ...]:

@@ -38,7 +38,8 @@ class SubQuery:
     symbol
         Name of the symbol.
     as_of
-        Version; None is the version that the whole query sees.
+        Version, or what names one when the query runs: a tag, a branch, a date; None is the version
+        that the whole query sees.
     clauses
         What runs first.
     depth
@@ -52,13 +53,13 @@ class SubQuery:
     """
 
     symbol: str
-    as_of: int | None = None
+    as_of: int | str | None = None
     clauses: tuple[Clause, ...] = ()
     depth: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
 
     def describe(self) -> str:
         """Return one line for people: the symbol, its version, and what runs first."""
-        version = "" if self.as_of is None else f" as of {self.as_of}"
+        version = "" if self.as_of is None else f" as of {self.as_of!r}"
         return f"{self.symbol!r}{version}{''.join(f' → {c.describe()}' for c in self.clauses)}"
 
     def __post_init__(self) -> None:
@@ -84,11 +85,8 @@ class SubQuery:
         symbol, as_of = data.get("symbol"), data.get("as_of")
         if not isinstance(symbol, str) or isinstance(as_of, bool):
             raise PlanFormatError(f"not the plain form of a symbol's query: {dict(data)!r}")
-        if as_of is not None and not isinstance(as_of, int):
-            raise PlanFormatError(
-                f"as_of is a version number or null, not {as_of!r}",
-                hint="a plan is of exact versions: store.at(name_or_date).number is that of a name",
-            )
+        if not isinstance(as_of, int | str | None):
+            raise PlanFormatError(f"as_of is a version number, text or null, not {as_of!r}")
         return cls(symbol, as_of, clauses_from_json(data.get("clauses", [])))
 
 

@@ -1,26 +1,19 @@
-"""The main job on real data: import a year of flights, query it on two engines, compare.
-
-:func:`run_demo` computes and yields what happened step by step; :class:`DemoReport` tells it, on a
-terminal or into a log.
-"""
+"""The main job on real data: import a year of flights, query it on two engines, compare."""
 
 from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import singledispatchmethod
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
 from tessel.cli.arguments import EngineName
 from tessel.cli.flights import FLIGHTS_INDEX, read_flights
 from tessel.cli.output_table import TableOutput, make_console
-from tessel.compare import Difference, first_difference
-from tessel.lazy import dataclass
+from tessel.compare import first_difference
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,61 +24,6 @@ _SEGMENT_ROWS = 32_768
 """Smaller than the default, so that a year makes several segments and a query can skip some."""
 
 _Value = TypeVar("_Value")
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The flights were read, sorted and committed."""
-
-    store: str
-    rows: int
-    columns: int
-    version: int
-    read_seconds: float
-    write_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class QueryStarted:
-    """The next query."""
-
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """What ``explain`` says of the query."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SparkStarted:
-    """A Spark session of our own was started."""
-
-    seconds: float
-    master: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The query ran on one engine."""
-
-    engine: EngineName
-    table: pa.Table
-    seconds: float
-    show_rows: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The answers of both engines were compared; no difference means equal, row for row."""
-
-    rows: int
-    difference: Difference | None
-
-
-DemoStep = Imported | QueryStarted | Explained | SparkStarted | Ran | Compared
 
 
 def delays_query() -> Any:
@@ -130,6 +68,7 @@ _QUERIES: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("Late departures of four carriers in the first quarter", delays_query),
     ("Every day of the year", daily_query),
 )
+_ENGINES = {EngineName.LOCAL: "on the local pool", EngineName.SPARK: "as a Spark job"}
 
 
 def _timed(work: Callable[[], _Value]) -> tuple[_Value, float]:
@@ -138,32 +77,18 @@ def _timed(work: Callable[[], _Value]) -> tuple[_Value, float]:
     return value, time.perf_counter() - start
 
 
-def _import_flights(store: Any, uri: str) -> Imported:
-    from tessel.options import options
-
-    table, read_seconds = _timed(read_flights)
-    with options(segment_rows=_SEGMENT_ROWS):
-        version, write_seconds = _timed(
-            lambda: store.write(SYMBOL, table, index=FLIGHTS_INDEX, sort=True)
-        )
-    return Imported(uri, table.num_rows, table.num_columns, version, read_seconds, write_seconds)
-
-
-def _start_spark() -> SparkStarted:
-    # Started apart, so that its ten seconds are not taken for those of the first query.
-    from tessel.options import current
+def _start_spark() -> None:
     from tessel.spark_exec import spark_session
 
-    _, seconds = _timed(spark_session)
-    return SparkStarted(seconds, current().spark_master)
+    spark_session()
 
 
 def _answer(store: Any, query: Any, engine: EngineName) -> pa.Table:
     return store.read(SYMBOL, query=query, executor=engine.value).to_arrow()
 
 
-def run_demo(uri: str, engines: Sequence[EngineName]) -> Iterator[DemoStep]:
-    """Run the main job.
+def run_demo(uri: str, engines: Sequence[EngineName]) -> bool:
+    """Run the main job, tell each step as soon as it is done, and return whether answers agree.
 
     Parameters
     ----------
@@ -171,11 +96,6 @@ def run_demo(uri: str, engines: Sequence[EngineName]) -> Iterator[DemoStep]:
         Where the store is, or is made. A store that is there gets one more version.
     engines
         One engine, or both: then the answers are compared.
-
-    Yields
-    ------
-    DemoStep
-        What happened, as soon as it has.
 
     Raises
     ------
@@ -185,88 +105,43 @@ def run_demo(uri: str, engines: Sequence[EngineName]) -> Iterator[DemoStep]:
         Where Spark is asked for and there is no Java runtime.
     """
     import tessel as ts
+    from tessel.options import current, options
+
+    console = make_console()
+
+    def tell(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=True)
 
     store = ts.open(uri)
-    yield _import_flights(store, uri)
-    if EngineName.SPARK in engines:
-        yield _start_spark()
+    flights, read = _timed(read_flights)
+    with options(segment_rows=_SEGMENT_ROWS):
+        write = functools.partial(store.write, SYMBOL, flights, index=FLIGHTS_INDEX, sort=True)
+        version, written = _timed(write)
+    rows, columns = flights.shape
+    tell("Tessel: departures from New York in 2013", "bold")
+    tell(f"read      {rows:,} rows × {columns} columns of CSV in {read:.2f} s")
+    where = f"to {uri} as version {version}"
+    tell(f"wrote     {SYMBOL!r}, sorted by time, {where} in {written:.2f} s")
+    if EngineName.SPARK in engines:  # apart, so that its start is not taken for the first query's
+        _, seconds = _timed(_start_spark)
+        tell(f"started   Spark on {current().spark_master} in {seconds:.1f} s")
+    equal = True
     for title, build in _QUERIES:
-        query = build()
-        yield QueryStarted(title)
-        yield Explained(str(store.explain(SYMBOL, query)))
-        answers: list[pa.Table] = []
+        query, answers = build(), list[Any]()
+        tell("")
+        console.print(Rule(Text(title, style="bold"), align="left", characters="─"))
+        tell(f"\n{store.explain(SYMBOL, query)}")
         for engine in engines:
             answer, seconds = _timed(functools.partial(_answer, store, query, engine))
+            tell("")
+            if not answers:
+                TableOutput(console).table(answer)
             answers.append(answer)
-            yield Ran(engine, answer, seconds, show_rows=len(answers) == 1)
-        if len(answers) == 2:
-            yield Compared(answers[0].num_rows, first_difference(*answers))
-
-
-_ENGINES = {EngineName.LOCAL: "on the local pool", EngineName.SPARK: "as a Spark job"}
-
-
-class DemoReport:
-    """Prints steps as they come, and remembers whether all answers were equal.
-
-    Attributes
-    ----------
-    all_equal
-        False as soon as one comparison found a difference.
-    """
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or make_console()
-        self._tables = TableOutput(self._console)
-        self.all_equal = True
-
-    @singledispatchmethod
-    def show(self, step: DemoStep) -> None:
-        """Print one step."""
-        raise TypeError(f"no step of the demo: {step!r}")
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(text, style=style), soft_wrap=True)
-
-    @show.register
-    def _(self, step: Imported) -> None:
-        self._line("Tessel: departures from New York in 2013", "bold")
-        self._line(
-            f"read      {step.rows:,} rows × {step.columns} columns of CSV in "
-            f"{step.read_seconds:.2f} s"
-        )
-        self._line(
-            f"wrote     {SYMBOL!r}, sorted by time, to {step.store} as version {step.version} in "
-            f"{step.write_seconds:.2f} s"
-        )
-
-    @show.register
-    def _(self, step: SparkStarted) -> None:
-        self._line(f"started   Spark on {step.master} in {step.seconds:.1f} s")
-
-    @show.register
-    def _(self, step: QueryStarted) -> None:
-        self._line("")
-        self._console.print(Rule(Text(step.title, style="bold"), align="left", characters="─"))
-
-    @show.register
-    def _(self, step: Explained) -> None:
-        self._line("")
-        self._line(step.text)
-
-    @show.register
-    def _(self, step: Ran) -> None:
-        self._line("")
-        if step.show_rows:
-            self._tables.table(step.table)
-        self._line(
-            f"{_ENGINES[step.engine]}: {step.table.num_rows:,} rows in {step.seconds:.3f} s", "bold"
-        )
-
-    @show.register
-    def _(self, step: Compared) -> None:
-        if step.difference is None:
-            self._line(f"equal: all {step.rows:,} rows, in the same order", "bold green")
-            return
-        self.all_equal = False
-        self._line(f"DIFFERENT, first at {step.difference}", "bold red")
+            tell(f"{_ENGINES[engine]}: {answer.num_rows:,} rows in {seconds:.3f} s", "bold")
+        difference = first_difference(*answers) if len(answers) == 2 else None
+        if difference is not None:
+            equal = False
+            tell(f"DIFFERENT, first at {difference}", "bold red")
+        elif len(answers) == 2:
+            tell(f"equal: all {answers[0].num_rows:,} rows, in the same order", "bold green")
+    return equal

@@ -63,11 +63,8 @@ class JobFile:
             raise InvalidInputError(
                 "an upsert, and no other verb, takes keys", hint="--verb upsert --key COLUMN"
             )
-        if self.file is not None and Path(self.file).suffix not in _WRITERS:
-            raise InvalidInputError(
-                f"{self.file!r} is of no kind that is written",
-                hint=f"files that end in {', '.join(_WRITERS)} are",
-            )
+        if self.file is not None:
+            _writer_of(Path(self.file))
 
     def to_json(self) -> dict[str, Any]:
         """Return the sections, with which another process runs the same job."""
@@ -113,7 +110,7 @@ class JobFile:
         batches = lazy.iter_batches(executor=executor)
         if self.file is None:
             return {"rows": sum(batch.num_rows for batch in batches)}
-        return {"file": self.file, "rows": _write_file(Path(self.file), lazy, batches)}
+        return {"file": self.file, "rows": write_file(Path(self.file), lazy, batches)}
 
 
 def read_job(
@@ -199,14 +196,24 @@ def _csv(path: Path, schema: Any) -> Any:
 _WRITERS = {".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".csv": _csv}
 
 
-def _write_file(path: Path, lazy: LazyTable, batches: Iterator[Any]) -> int:
+def _writer_of(path: Path) -> Any:
+    if path.suffix not in _WRITERS:
+        raise InvalidInputError(
+            f"{str(path)!r} is of no kind that is written",
+            hint=f"files that end in {', '.join(_WRITERS)} are",
+        )
+    return _WRITERS[path.suffix]
+
+
+def write_file(path: Path, lazy: LazyTable, batches: Iterator[Any]) -> int:
     """Write batches to a file, which appears when all of them are in it; return their rows."""
     import os
 
+    opened = _writer_of(path)
     rows, partial = 0, path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with ExitStack() as stack:
-            writer = stack.enter_context(_WRITERS[path.suffix](partial, lazy.schema().arrow))
+            writer = stack.enter_context(opened(partial, lazy.schema().arrow))
             for batch in batches:
                 writer.write_batch(batch)
                 rows += batch.num_rows

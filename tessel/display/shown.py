@@ -6,16 +6,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from tessel.errors import NameNotFoundError
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, refuses
 
 if TYPE_CHECKING:
     from tessel.display.documents import Part
+
+
+_EXPRESSIONS = (
+    'its columns are: .filter(ts.col("a") > 1), .with_columns(b=ts.col("a") + 1); '
+    "rows of several tables: .concat(other)"
+)
 
 
 class InNotebooks:
     """Something that a notebook shows as a document, whatever its text is."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # for those who try, as with tables of other libraries
+        __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __invert__ = __or__ = __and__ = refuses(
+            "a {} is no value to compare or to compute with", _EXPRESSIONS
+        )
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __lt__
 
     def _document(self) -> Part:
         """Return the document to show, as plain parts."""

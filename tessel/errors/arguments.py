@@ -74,12 +74,16 @@ def names_ours(*kinds: str) -> Callable[[Any, str], Any]:
 
 
 def refuses(what: str, hint: str) -> Callable[..., Any]:
-    """Return a special method that objects lack: its error says what they have in its place."""
+    """Return a special method that objects lack: its error says what they have in its place.
+
+    ``{}`` in either text stands for the name of the object's class.
+    """
 
     def refused(self: Any, *_: Any) -> Any:
         from tessel.errors.stores import UnknownVerbError
 
-        raise UnknownVerbError(what, hint=hint)
+        name = type(self).__name__
+        raise UnknownVerbError(what.format(name), hint=hint.format(name))
 
     return refused
 

@@ -28,14 +28,19 @@ def nearest(name: object, existing: Iterable[str]) -> str | None:
         return None
     import difflib  # only a wrong name needs it
 
-    candidates = list(existing)
+    candidates = existing = list(existing)
     folded, wanted = [candidate.casefold() for candidate in candidates], name.casefold()
     if wanted in folded:
         return candidates[folded.index(wanted)]
     if len(candidates) > _COMPARED:
         candidates = [candidates[at] for at in most_alike(wanted, folded, _COMPARED, _SIMILAR)]
     matches = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILAR)
-    return matches[0] if matches else None
+    if matches:
+        return matches[0]
+    from tessel.errors.foreign_names import foreign_name
+
+    theirs = foreign_name(wanted, ("expression",))
+    return theirs.our_name if theirs is not None and theirs.our_name in existing else None
 
 
 def _listed(names: Sequence[str]) -> str:

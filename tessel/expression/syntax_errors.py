@@ -53,7 +53,7 @@ _SLIPS = tuple(
         (r"\[", "a column is its name alone: price; an odd name stands in backticks: `my price`"),
         (r"::?\s*(?P<name>\w*)", "write cast({before}, 'int64') for another type"),
         (r"as\b", "a type is text, behind a comma: cast(price, 'int64')"),
-        (r"\*\s*\)", 'rows are counted by agg(n="count")'),
+        (r"\*\s*\)", 'rows are counted by agg(n="count"), --agg n=count'),
         (r"[@$]", 'values of Python are compared in Python: ts.col("price") > value'),
         (r"[;#]", "the text is one expression, without ; and comments"),
         (r"if\b|\?", "write case when price > 1 then 2 else 3 end"),

@@ -18,6 +18,7 @@ from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.clauses.structures import UnitPositions, structure_by_row_slice
 from tessel.errors import CancelledError, TesselError
+from tessel.errors.arguments import refuses
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.manifest.bindings import Bindings
@@ -29,7 +30,7 @@ from tessel.store.view import SymbolView
 class Catalog(Protocol):
     """Where the planner finds symbols; every view it gives is of one snapshot."""
 
-    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+    def view(self, symbol: str, as_of: int | str | None) -> SymbolView:
         """Return a symbol at a version; None is the version that the query sees."""
 
 
@@ -291,6 +292,8 @@ class Plan:
     question: Question | None = None
     is_collected: bool = False
 
+    __getitem__ = refuses("a plan is no list", "plan.stages is, and .explain() shows it")
+
     @cached
     def bytes(self) -> int:
         """Estimated bytes to read for all inputs; asked for at each level of a nested plan."""
@@ -299,11 +302,8 @@ class Plan:
     @property
     def sources(self) -> tuple[SegmentIndex, ...]:
         """The segments that are read of each symbol."""
-        return tuple(
-            itertools.chain.from_iterable(
-                each.sources if isinstance(each, Plan) else [each.index] for each in self.inputs
-            )
-        )
+        own = (each.sources if isinstance(each, Plan) else (each.index,) for each in self.inputs)
+        return tuple(itertools.chain.from_iterable(own))
 
     @cached
     def clauses(self) -> tuple[Clause, ...]:

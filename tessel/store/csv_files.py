@@ -18,7 +18,7 @@ import pyarrow.types as pat
 
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
-from tessel.store.csv_text import end_of_rows, numbers_in_text
+from tessel.store.csv_text import check_signs, end_of_rows, numbers_in_text, without_thousands
 from tessel.store.file_kinds import File, FileOptions, UnfitError, no_rows, unreadable
 
 TIME_FORMATS = (
@@ -53,6 +53,7 @@ _GUESSES = [
 
 _CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
 """Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
+_NUMBERS = pat.is_integer, pat.is_floating, pat.is_decimal
 _LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
 _VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
 _COMMENT = re.compile(r"#(\s|#|$)")
@@ -97,17 +98,7 @@ class CsvFile(File):
             if told is not None:
                 self._lines_before, first = self._lines_before + 1, next(text, "")
             self._delimiter = options.delimiter or (told[1] if told else self._guessed(first))
-            for what, sign in (("delimiter", self._delimiter), ("decimal", options.decimal)):
-                if len(sign) != 1:
-                    raise InvalidInputError(
-                        f"{what} is one character, not {sign!r}", hint="such as ';'"
-                    )
-            if self._delimiter == options.decimal:
-                raise InvalidInputError(
-                    f"{str(self.path)!r}: {options.decimal!r} cannot lie both between values and "
-                    "before decimals",
-                    hint="say what lies between values: delimiter=';'",
-                )
+            check_signs(self.path, self._delimiter, options.decimal, options.thousands)
             rows = lines_of_text.reader(itertools.chain([first], text), delimiter=self._delimiter)
             try:
                 row = next(rows, [])
@@ -158,6 +149,9 @@ class CsvFile(File):
                 for name, kind in self.types.items()
                 if kind == pa.int64() and name not in told
             }
+        if options.thousands:
+            numbers = {n for n, kind in given.items() if any(each(kind) for each in _NUMBERS)}
+            given |= dict.fromkeys(numbers - set(options.epochs), pa.string())
         # Arrow's own handler of interrupts loses some that come near the end of a call: the process
         # goes on as if nobody had pressed a key. Python's handler stays in place.
         pa.enable_signal_handlers(False)
@@ -238,17 +232,22 @@ class CsvFile(File):
         types = super().first_types()
         text = next(self.open(None, as_text=True)[1])
         vars(self).pop("share", None)
-        for name, kind in types.items():
+        given = self._given(None)
+        for name in types:
             values = text.column(name)
-            if (
-                kind in _CODES
-                and name not in self._given(None)
-                and self._are_codes(name, values, kind)
-            ):
+            plain = self._plain(values)
+            if name not in given and plain is not values:
+                types[name] = self._fitting(plain.drop_null(), _GUESSES)[0]
+            kind = types[name] = given.get(name, types[name])
+            if kind in _CODES and name not in given and self._are_codes(name, values, kind):
                 types[name] = pa.string()
             elif kind == pa.string() and values.null_count < len(values):
                 self.notes += numbers_in_text(name, values, self._delimiter, self.options.decimal)
         return types
+
+    def _plain(self, text: pa.Array) -> pa.Array:
+        between, decimal = self.options.thousands, self.options.decimal
+        return text if between is None else without_thousands(text, between, decimal)
 
     def _are_codes(self, name: str, values: pa.Array, kind: pa.DataType) -> bool:
         """Return whether values that could be numbers are digits of codes."""
@@ -262,13 +261,20 @@ class CsvFile(File):
         values = batch.column(field.name)
         if not pat.is_string(values.type) or pat.is_string(field.type):
             return super()._cast(batch, field)
-        zeros = pc.and_(pc.starts_with(values, "0"), pc.greater(pc.binary_length(values), 1))
-        codes = _CODES[pa.int64()]
-        if pc.any(zeros).as_py() and pc.any(pc.match_substring_regex(values, codes)).as_py():
-            raise UnfitError(self)
+        is_given = field.name in self.options.types
+        if not is_given:
+            zeros = pc.and_(pc.starts_with(values, "0"), pc.greater(pc.binary_length(values), 1))
+            codes = _CODES[pa.int64()]
+            if pc.any(zeros).as_py() and pc.any(pc.match_substring_regex(values, codes)).as_py():
+                raise UnfitError(self)
+        if self.options.thousands:
+            plain = pc.replace_substring(self._plain(values), self.options.decimal, ".")
+            values = pc.utf8_trim_whitespace(plain)
         try:
-            return values.cast(pa.int64()).cast(field.type)
+            return values.cast(self.types[field.name]).cast(field.type)
         except pa.ArrowInvalid as error:  # such as numbers with spaces, which Arrow's parser takes
+            if is_given and (found := re.search(r"'(.*)'", str(error), re.S)):
+                raise self._misfit(field.name, field.type, found[1]) from error
             raise UnfitError(self) from error
 
     def settled_types(self) -> dict[str, pa.DataType]:
@@ -284,7 +290,7 @@ class CsvFile(File):
         for batch in batches:
             for name, kinds in fitting.items():
                 if len(kinds) > 1:
-                    text = batch.column(name).drop_null()
+                    text = self._plain(batch.column(name)).drop_null()
                     kinds = self._fitting(text, kinds)
                     if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
@@ -342,8 +348,11 @@ class CsvFile(File):
         if name not in self.options.types and name not in self.options.epochs:
             return UnfitError(self)
         value = self._invalid.search(what)
-        text = value.group(1) if value else ""
-        line = self._line(lambda row: int(number) < len(row) and row[int(number)] == text)
+        return self._misfit(name, kind, value.group(1) if value else "")
+
+    def _misfit(self, name: str, kind: object, text: str) -> InvalidInputError:
+        at = self._names.index(name)
+        line = self._line(lambda row: at < len(row) and row[at] == text)
         return InvalidInputError(
             f"{str(self.path)!r}, line {line}, column {name!r}: {text!r} is no {kind}",
             hint="give the column another type or time format, or mend the file",

@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.errors import InvalidInputError
+
 _COMMA_DECIMALS = r"^\s*[-+]?\d+,\d+\s*$"
-_GROUPED = {
-    ",": (r"^\s*[-+]?\d{1,3}(,\d{3})*(\.\d+)?\s*$", "1,234.5"),
-    ".": (r"^\s*[-+]?\d{1,3}(\.\d{3})*(,\d+)?\s*$", "1.234,5"),
-}
-"""By what lies between thousands: the form of all values, and one."""
+_THOUSANDS = r"^\s*[-+]?(\d+|\d{{1,3}}({}\d{{3}})+)({}\d+)?\s*$"
+
+
+def check_signs(path: Path, delimiter: str, decimal: str, thousands: str | None) -> None:
+    """Raise ``InvalidInputError`` for signs that cannot be told from each other."""
+    for what, sign, such, place in (
+        ("delimiter", delimiter, ";", "values"),
+        ("decimal", decimal, ",", ""),
+        ("thousands", thousands or "'", "." if decimal == "," else ",", "thousands"),
+    ):
+        if len(sign) != 1:
+            raise InvalidInputError(
+                f"{what} is one character, not {sign!r}", hint=f"such as {such!r}"
+            )
+        if place and sign == decimal:
+            raise InvalidInputError(
+                f"{str(path)!r}: {sign!r} cannot lie both between {place} and before decimals",
+                hint=f"say what lies between {place}: {what}={such!r}",
+            )
 
 
 def numbers_in_text(name: str, values: pa.Array, delimiter: str, decimal: str) -> tuple[str, ...]:
     """Return notes, if any, on how a column of text with commas in its numbers becomes numbers."""
-
-    def are(form: str) -> bool:
-        return bool(pc.all(pc.match_substring_regex(values, form)).as_py())
-
-    if "," not in (delimiter, decimal) and are(_COMMA_DECIMALS):
+    if "," not in (delimiter, decimal) and _are(values, _COMMA_DECIMALS):
         return (f"column {name!r} is text such as 1,5 (--decimal ,)",)
     between = "." if decimal == "," else ","
-    form, such = _GROUPED[between]
-    if not are(form):
+    if not _are(values, _THOUSANDS.format(*map(re.escape, (between, decimal)))):
         return ()
-    plain = f"col({name!r}).replace({between!r}, '')"
-    if between == ".":
-        plain += ".replace(',', '.')"
-    return (f"column {name!r} is text such as {such} ({plain}.cast('float64'))",)
+    return (f"column {name!r} is text such as 1{between}234{decimal}5 (--thousands {between})",)
+
+
+def without_thousands(values: pa.Array, between: str, decimal: str) -> pa.Array:
+    """Return text whose numbers are without what lies between their thousands."""
+    form = _THOUSANDS.format(*map(re.escape, (between, decimal)))
+    are = pc.match_substring_regex(values, form)
+    return pc.if_else(are, pc.replace_substring(values, between, ""), values)
+
+
+def _are(values: pa.Array, form: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, form)).as_py())
 
 
 def end_of_rows(text: bytearray, size: int, delimiter: str) -> int | None:

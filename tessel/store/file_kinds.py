@@ -48,6 +48,8 @@ class FileOptions:
         What lies between the values of a CSV file; by default the header says it.
     decimal
         What lies before the decimals of numbers in a CSV file.
+    thousands
+        What lies between their thousands; by default nothing.
     skip_lines
         Lines at the start of a CSV file that are left out; by default those of comment, which
         begin with ``#`` and a space.
@@ -63,6 +65,7 @@ class FileOptions:
     encoding: str = "utf-8"
     delimiter: str | None = None
     decimal: str = "."
+    thousands: str | None = None
     skip_lines: int | None = None
     columns: tuple[str, ...] | None = None
 

@@ -14,6 +14,7 @@ Imported where a frame is given, and so where pandas is there.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import sys
 from typing import Any, NamedTuple
@@ -61,18 +62,30 @@ def read_pandas(data: Any) -> PandasColumns:
     ranged = isinstance(frame.index, pandas.RangeIndex)
     levels = [] if ranged else _level_names(frame.index, names)
     check_column_names([*levels, *names])
-    _refuse_dtypes(frame)
+    index = frame.index
+    parts = [] if ranged else index.levels if len(levels) > 1 else [index]
+    kinds = dict(zip([*names, *levels], [*frame.dtypes, *(p.dtype for p in parts)], strict=True))
+    _refuse_dtypes(frame.columns, list(kinds.values()))
     table = pa.Table.from_pandas(frame, preserve_index=not ranged)
     _refuse_mixed_zones(frame, table, names)
     told = json.loads(table.schema.metadata[b"pandas"])["columns"]
     table = table.rename_columns([*names, *levels])
+    for at, (name, part) in enumerate(zip(levels, parts, strict=True) if len(levels) > 1 else ()):
+        codes = index.codes[at]
+        if part.dtype.kind in "iu" and (codes < 0).any():  # pandas gives such values as floats
+            level = pa.array(part).take(pa.array(codes, mask=codes < 0))
+            table = table.set_column(len(names) + at, name, level)
+            told[len(names) + at]["numpy_type"] = str(part.dtype)
     text = str(pandas.Index(["a"]).dtype)
     dtypes = {
         field.name: each["numpy_type"]
         for field, each in zip(table.schema, told, strict=True)
         if not _is_default(field.type, each["numpy_type"], text)
     }
-    index = frame.index
+    usual = pandas.StringDtype().storage  # which pandas 2 and 3 choose differently
+    for name in (name for name, dtype in dtypes.items() if dtype == "string"):
+        if (storage := kinds[name].storage) != usual:
+            dtypes[name] = f"string[{storage}]"
     label = _label(frame.columns.name, "the name of the columns")
     kind = frame.columns.inferred_type
     shown = "int64" if kind == "integer" else str(frame.columns.dtype)
@@ -80,7 +93,7 @@ def read_pandas(data: Any) -> PandasColumns:
         tuple(zip(levels, index.names, strict=True)) if levels else (),
         _range(index) if ranged else None,
         dtypes,
-        _categories(frame, names, levels),
+        _categories(kinds),
         None if label is None and shown == text else (label, shown),
         (names[0], _label(data.name, "the name of the Series")) if is_series else None,
     )
@@ -154,12 +167,11 @@ def _range(index: Any) -> tuple[str | None, int, int] | None:
     return None if found == plain else found
 
 
-def _refuse_dtypes(frame: Any) -> None:
-    index = frame.index
-    levels = index.levels if index.nlevels > 1 else [index]
-    listed = [(f"column {name!r}", dtype) for name, dtype in frame.dtypes.items()]
-    listed += [("the index", level.dtype) for level in levels]
-    for what, dtype in listed:
+def _refuse_dtypes(columns: Any, dtypes: list[Any]) -> None:
+    names = (f"column {name!r}" for name in columns)
+    for what, dtype in zip(
+        itertools.chain(names, itertools.repeat("the index")), dtypes, strict=False
+    ):
         values = getattr(dtype, "categories", dtype)
         kind = type(values if values is dtype else values.dtype).__name__
         if kind in _REFUSED:
@@ -219,28 +231,21 @@ def _is_default(kind: pa.DataType, dtype: str, text: str) -> bool:
 # --- categories -----------------------------------------------------------------------------------
 
 
-def _categories(frame: Any, names: list[str], levels: list[str]) -> dict[str, tuple[str, str]]:
+def _categories(kinds: dict[str, Any]) -> dict[str, tuple[str, str]]:
     pandas = sys.modules["pandas"]
-    listed = [(name, frame.iloc[:, at].dtype) for at, name in enumerate(names)]
-    if len(levels) == 1:
-        listed.append((levels[0], frame.index.dtype))
-    elif levels:
-        listed += [
-            (name, part.dtype) for name, part in zip(levels, frame.index.levels, strict=True)
-        ]
     found, room = {}, _MOST_CATEGORY_BYTES
-    for name, dtype in listed:
+    for name, dtype in kinds.items():
         if isinstance(dtype, pandas.CategoricalDtype):
             values = pa.array(dtype.categories, from_pandas=True)
-            held = _encoded(values)
+            held = _encoded(values, "ordered" if dtype.ordered else "")
             room -= len(held)
             if room >= 0:
                 found[name] = (str(dtype.categories.dtype), held)
     return found
 
 
-def _encoded(values: Any) -> str:
-    batch = pa.record_batch([values], names=[""])
+def _encoded(values: Any, name: str) -> str:
+    batch = pa.record_batch([values], names=[name])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(
         sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")

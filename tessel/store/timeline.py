@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.display.shown import InNotebooks
 from tessel.errors import InvalidInputError, ReadOnlyStoreError, SymbolNotFoundError, shown
-from tessel.errors.arguments import checks_arguments
+from tessel.errors.arguments import checks_arguments, refuses
 from tessel.expression.periods import last_moment
 from tessel.expression.scalars import moment_of, whole_number
 from tessel.lazy import dataclass
@@ -65,6 +65,11 @@ class Version:
     rows: int
     branch: str = MAIN
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    if not TYPE_CHECKING:  # for those who try
+        __lt__ = __le__ = __gt__ = __ge__ = __int__ = __sub__ = refuses(
+            "a {} is compared by its number", "its .number is an integer"
+        )
 
     @classmethod
     def of(cls, entry: LogEntry, symbol: str | None = None) -> Iterator[Version]:

@@ -190,7 +190,7 @@ class PinnedViews:
         self._first = first
         self.version = first.version
 
-    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+    def view(self, symbol: str, as_of: int | str | None) -> SymbolView:
         """Return a symbol; of the pinned version where ``as_of`` is None."""
         if symbol == self._first.name and as_of in (None, self.version):
             return self._first  # known already: another look-up would list the log again

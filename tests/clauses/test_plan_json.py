@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tessel as ts
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
 from tessel.clauses import Clause, ClauseInfo, QueryBuilder, find_clause, register
 from tessel.errors import (
@@ -19,6 +21,7 @@ from tessel.errors import (
     PlanError,
     PlanFormatError,
     TesselError,
+    VersionNotFoundError,
 )
 from tessel.expression import col
 from tests.clauses.custom import DropNegative, RowWise
@@ -85,7 +88,7 @@ RUBBISH: list[tuple[Any, str]] = [
     ({"clause": "rename", "columns": [["a"]]}, r"rename\.columns\[0\] takes a list of 2 items"),
     ({"clause": "concat", "others": ["y"]}, r"concat\.others\[0\] takes an object"),
     ({"clause": "concat", "others": [{"symbol": 1}]}, "not the plain form of a symbol's query"),
-    ({"clause": "concat", "others": [{"symbol": "y", "as_of": "1"}]}, "as_of is a version number"),
+    ({"clause": "concat", "others": [{"symbol": "y", "as_of": 1.5}]}, "as_of is a version number"),
     ({"clause": "aggregation", "keys": [], "aggregates": [{"output": 1}]}, "plain form of an agg"),
     (3, "is not a clause"),
     ({"n": 5}, "is not a clause"),
@@ -252,3 +255,32 @@ def test_a_clause_may_be_defined_again_in_its_own_place() -> None:
 def test_a_query_names_no_store(plan: dict[str, Any]) -> None:
     with pytest.raises(PlanFormatError, match="no field 'store': it reads the store that"):
         QueryBuilder.from_json(plan)
+
+
+def test_a_symbol_beside_is_read_as_of_a_name_when_the_query_runs() -> None:
+    store = ts.open("memory://")
+    store.write("x", pa.table({"n": [0]}))
+    store.write("y", pa.table({"n": [1]}))
+    store.create_tag("first")
+    store.create_branch("work")
+    store.write("y", pa.table({"n": [2]}))
+
+    def read(as_of: int | str | None) -> list[int]:
+        plan = {"clause": "concat", "others": [{"symbol": "y", "as_of": as_of, "clauses": []}]}
+        query = QueryBuilder.from_json({"tessel_plan": 1, "clauses": [plan]})
+        assert QueryBuilder.from_json(query.to_json()) == query
+        found: list[int] = store.read("x", query=query)["n"].to_pylist()
+        return found
+
+    assert [read(each) for each in (None, "first", "work", "main")] == [
+        [0, 2],
+        [0, 1],
+        [0, 1],
+        [0, 2],
+    ]
+    store.reset_branch("work", "main")
+    assert [read(each) for each in ("first", "work", "main")] == [[0, 1], [0, 2], [0, 2]]
+    store.write("y", pa.table({"n": [3]}))
+    assert read("main") == [0, 3]
+    with pytest.raises(VersionNotFoundError, match="did you mean 'first'"):
+        read("frist")

@@ -8,11 +8,13 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv as pa_csv
+from pyarrow import parquet
 from typer.testing import CliRunner, Result
 
 import tessel as ts
@@ -172,7 +174,8 @@ def test_import(folder: Path, tmp_path: Path) -> None:
 
 
 def _dead(folder: Path) -> int:
-    collected = json.loads(_run(["gc", "-s", folder, "--minimum-age", "0s", "-o", "json"]).stdout)
+    asked = ["gc", "--dry-run", "-s", folder, "--minimum-age", "0s", "-o", "json"]
+    collected = json.loads(_run(asked).stdout)
     return sum(row["dead"] for row in collected)
 
 
@@ -458,3 +461,23 @@ def test_output_that_cannot_be_written_is_one_error(folder: Path) -> None:
     assert done.returncode == 1
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "read"),
+    [
+        ("parquet", parquet.read_table),
+        ("arrow", lambda path: pa.ipc.open_file(str(path)).read_all()),
+        ("csv", pa_csv.read_csv),
+    ],
+)
+def test_a_result_is_exported_to_a_file(
+    folder: Path, tmp_path: Path, ending: str, read: Callable[[Path], pa.Table]
+) -> None:
+    path = tmp_path / f"out.{ending}"
+    asked = ["export", "trades", "-s", folder, "--where", "size > 3", "--file"]
+    told = json.loads(_run([*asked, path, "-o", "json"]).stdout)
+    assert told == {"file": str(path), "rows": 2}
+    assert read(path)["size"].to_pylist() == [4, 5]
+    refused = _run([*asked, path.with_suffix(".xlsx")], code=4)
+    assert "files that end in .parquet, .arrow, .feather, .csv are" in refused.stderr

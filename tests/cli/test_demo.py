@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from tessel.cli import demo as demo_module
 from tessel.cli.app import app
 from tessel.cli.arguments import EngineName
-from tessel.cli.demo import Compared, Explained, Imported, QueryStarted, Ran, run_demo
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 from tessel.cli.flights import read_flights
 
@@ -54,29 +53,35 @@ def _instants(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spark
-def test_both_queries_against_duckdb_and_spark(tmp_path: Path, spark: object) -> None:
-    steps = list(run_demo(str(tmp_path / "store"), (EngineName.LOCAL, EngineName.SPARK)))
-    answers = [step for step in steps if isinstance(step, Ran)]
-    assert [step.engine for step in answers] == [EngineName.LOCAL, EngineName.SPARK] * 2
+def test_both_queries_against_duckdb_and_spark(
+    tmp_path: Path, spark: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[tuple[EngineName, pa.Table]] = []
+    ask = demo_module._answer
+
+    def answer(store: Any, query: Any, engine: EngineName) -> pa.Table:
+        answers.append((engine, ask(store, query, engine)))
+        return answers[-1][1]
+
+    monkeypatch.setattr(demo_module, "_answer", answer)
+    result = CliRunner().invoke(app, ["demo", "-s", str(tmp_path / "store")])
+    assert result.exit_code == 0, result.output
+    assert [engine for engine, _ in answers] == [EngineName.LOCAL, EngineName.SPARK] * 2
     for place, sql in ((0, DELAYS), (2, DAILY)):
-        expected = _instants(_expected(sql))
         # Sums of whole numbers are exact in both, so the means agree to the bit.
-        assert _instants(answers[place].table.to_pylist()) == expected
-    compared = [step for step in steps if isinstance(step, Compared)]
-    assert [step.difference for step in compared] == [None, None]
-    assert compared[0].rows == len(_expected(DELAYS))
-    (imported,) = (step for step in steps if isinstance(step, Imported))
-    assert (imported.rows, imported.columns, imported.version) == (336_776, 19, 1)
+        assert _instants(answers[place][1].to_pylist()) == _instants(_expected(sql))
+    equal = [line for line in result.stdout.splitlines() if line.startswith("equal: ")]
+    assert len(equal) == 2
+    assert f"all {len(_expected(DELAYS))} rows" in equal[0]
+    assert "as version 1 in" in result.stdout
 
 
 def test_a_second_run_adds_a_version(tmp_path: Path) -> None:
     for version in (1, 2):
-        steps = run_demo(str(tmp_path / "store"), (EngineName.LOCAL,))
-        imported = next(steps)
-        assert isinstance(imported, Imported)
-        assert imported.version == version
-    sorts = [type(step) for step in steps]
-    assert sorts == [QueryStarted, Explained, Ran] * 2
+        told = ["demo", "-s", str(tmp_path / "store"), "--engine", "local"]
+        result = CliRunner().invoke(app, told)
+        assert f"as version {version} in" in result.stdout
+        assert "equal" not in result.stdout
 
 
 def test_what_is_printed_without_a_terminal(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_answers_that_differ_are_shown_and_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two engines stand for a sound one and a wrong one: the second loses its last row's value."""
-    monkeypatch.setattr(demo_module, "_start_spark", lambda: demo_module.SparkStarted(0.0, "none"))
+    monkeypatch.setattr(demo_module, "_start_spark", lambda: None)
     monkeypatch.setattr(demo_module, "_answer", _one_wrong)
     result = CliRunner().invoke(app, ["demo", "-s", str(tmp_path / "s")])
     assert result.exit_code == ANSWERS_DIFFER

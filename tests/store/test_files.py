@@ -5,19 +5,21 @@ import gzip
 import io
 import json
 import random
+import re
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 from pyarrow import json as pa_json
 
-import tessel as ts
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -626,6 +628,7 @@ def test_a_title_is_left_out_as_the_error_says(tmp_path: Path) -> None:
     ("rows", "options", "numbers"),
     [
         (['A,"1,234.5"', 'B,"2,345,678"', "C,12"], {}, [1234.5, 2345678.0, 12.0]),
+        (['A,"1,234"', 'B,"2,345,678"', "C,-12", "D,"], {}, [1234, 2345678, -12, None]),
         (["A;1.234,5", "B;-2.345.678,25"], {"decimal": ","}, [1234.5, -2345678.25]),
         (['A,"1,234.5"', 'B,"23,45"', "C,12"], {}, None),
     ],
@@ -641,8 +644,39 @@ def test_the_note_of_numbers_with_thousands_makes_them_numbers(
         assert not notes
         return
     (note,) = notes
-    told = note[note.index("(col") + 1 : -1]
-    store = ts.open("memory://")
-    store.write("t", files.take(pa.Table.from_batches))
-    found = store.scan("t").apply("n", eval(told, {"col": ts.col})).collect()
-    assert found["n"].to_pylist() == numbers
+    options["thousands"] = re.findall(r"--thousands (.)\)$", note)[0]
+    found = read_files([tmp_path / "a.csv"], **options)["amount"]
+    assert found.to_pylist() == numbers
+    assert found.type == (pa.int64() if isinstance(numbers[0], int) else pa.float64())
+
+
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_thousands_further_down_and_of_given_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    (path := tmp_path / "a.csv").write_text(
+        "n,code,f,t\n" + "1,7,1e3,1\n" * 40 + "1'234,08,2.5,x\n-1'000'000,1,1'000.5,2\n"
+    )
+    found = read_files([path], thousands="'")
+    ends = found.slice(39).to_pydict()
+    assert ends["n"] == [1, 1234, -1_000_000]
+    assert ends["code"] == ["7", "08", "1"]
+    assert ends["t"] == ["1", "x", "2"]
+    assert ends["f"] == [1000.0, 2.5, 1000.5]
+    small = read_files([path], thousands="'", types={"n": pa.int32()})
+    assert small["n"].type == pa.int32()
+    assert pc.sum(small["n"]).as_py() == 40 + 1234 - 1_000_000
+    with pytest.raises(InvalidInputError, match=r"line 42, column 't': 'x' is no int64"):
+        read_files([path], thousands="'", types={"t": pa.int64()})
+    path.write_text('t,d,u\n1700000000,"1,234.50",255\n1700000060,2,0\n')
+    types = {"d": pa.decimal128(10, 2), "u": pa.uint8()}
+    found = read_files([path], thousands=",", epochs={"t": "epoch"}, types=types)
+    assert found.schema.types == [pa.timestamp("s"), types["d"], types["u"]]
+    assert found["d"].to_pylist() == [Decimal("1234.50"), Decimal(2)]
+    assert found["t"].cast("int64").to_pylist() == [1700000000, 1700000060]
+    path.write_text("n\n1\n")
+    (other := tmp_path / "b.csv").write_text('n\n"1,234.5"\n')
+    assert read_files([path, other], thousands=",")["n"].to_pylist() == [1.0, 1234.5]
+    with pytest.raises(InvalidInputError, match="between thousands and before decimals"):
+        read_files([path], thousands=".")

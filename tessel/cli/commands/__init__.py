@@ -21,7 +21,7 @@ from tessel.cli.commands.history import (
     versions,
 )
 from tessel.cli.commands.import_files import import_files
-from tessel.cli.commands.queries import check, explain, plot, query
+from tessel.cli.commands.queries import check, explain, export, plot, query
 from tessel.cli.commands.spark import group as spark
 from tessel.cli.commands.spark import submit
 from tessel.cli.commands.upkeep import compact, expire, fsck, gc
@@ -33,8 +33,9 @@ def register_all(app: typer.Typer) -> None:
     """Add every command to the application, in the order in which help lists them."""
     app.command()(demo)
     app.command("import")(import_files)
-    for looking in (ls, show, versions, log, query, plot, explain, submit, check, diff, revert):
-        app.command()(looking)
+    looking = (ls, show, versions, log, query, export, plot, explain, submit, check, diff, revert)
+    for each in looking:
+        app.command()(each)
     for group in (branches, tags):
         app.add_typer(group)
     for upkeep in (fsck, compact, expire, gc):

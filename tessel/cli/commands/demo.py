@@ -31,15 +31,8 @@ def demo(
     them to a store on disk, runs two queries on the local pool and as Spark jobs, and
     compares the answers row for row. Calling it again adds a version.
     """
-    from tessel.cli.demo import DemoReport, run_demo
+    from tessel.cli.demo import run_demo
 
-    engines = {
-        _Engines.BOTH: (EngineName.LOCAL, EngineName.SPARK),
-        _Engines.LOCAL: (EngineName.LOCAL,),
-        _Engines.SPARK: (EngineName.SPARK,),
-    }[engine]
-    report = DemoReport()
-    for step in run_demo(store, engines):
-        report.show(step)
-    if not report.all_equal:
+    engines = tuple(EngineName) if engine is _Engines.BOTH else (EngineName(engine.value),)
+    if not run_demo(store, engines):
         raise typer.Exit(ANSWERS_DIFFER)

@@ -96,6 +96,12 @@ def import_files(
         str,
         typer.Option("--decimal", metavar="CHARACTER", help="What lies before decimals in CSV."),
     ] = ".",
+    thousands: Annotated[
+        str | None,
+        typer.Option(
+            "--thousands", metavar="CHARACTER", help="What lies between thousands in CSV."
+        ),
+    ] = None,
     skip_lines: Annotated[
         int | None,
         typer.Option(
@@ -141,6 +147,7 @@ def import_files(
             encoding=encoding,
             delimiter="\t" if delimiter in ("tab", "\\t") else delimiter,
             decimal=decimal,
+            thousands=thousands,
             skip_lines=skip_lines,
             columns=tuple(columns.split(",")) if columns else () if no_header else None,
         )

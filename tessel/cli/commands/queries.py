@@ -34,6 +34,23 @@ def query(
 
 
 @takes_query
+def export(
+    question: Question,
+    file: Annotated[
+        Path,
+        typer.Option("--file", metavar="PATH", help="Where it goes: .parquet, .arrow, .csv"),
+    ],
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """Write the result of a query, or a whole symbol, to a file."""
+    from tessel.cli.job_files import write_file
+
+    lazy = question.lazy()
+    rows = write_file(file, lazy, lazy.iter_batches(executor=question.executor()))
+    make_output(output).facts({"file": file, "rows": rows})
+
+
+@takes_query
 def explain(
     question: Question,
     pages: Annotated[

@@ -86,7 +86,7 @@ def expire(
     ],
     store: StoreUri,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Give them up; else only say which.")
+        bool, typer.Option("--apply/--dry-run", help="Give them up; else only say which.")
     ] = False,
     output: Form = OutputFormat.TABLE,
 ) -> None:
@@ -102,7 +102,7 @@ def expire(
 def gc(
     store: StoreUri,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Delete what is dead; else only count it.")
+        bool, typer.Option("--apply/--dry-run", help="Delete what is dead; else only count it.")
     ] = False,
     minimum_age: Annotated[
         str,

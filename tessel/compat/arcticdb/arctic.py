@@ -14,8 +14,6 @@ from tessel.compat.arcticdb.items import LibraryOptions, OutputFormat
 from tessel.compat.arcticdb.library import Library
 from tessel.errors import InvalidInputError, StoreNotFoundError
 
-__all__ = ["Arctic"]
-
 _DYNAMIC_SCHEMA = "arcticdb.dynamic_schema"
 """The tag that says of a store that appends may bring new columns."""
 

@@ -9,32 +9,6 @@ from enum import Enum, auto
 
 from tessel import errors
 
-__all__ = [
-    "ArcticDbNotYetImplemented",
-    "ArcticDuplicateSymbolsInBatchException",
-    "ArcticException",
-    "ArcticInvalidApiUsageException",
-    "ArcticNativeException",
-    "ArcticUnsupportedDataTypeException",
-    "DuplicateKeyException",
-    "ErrorCategory",
-    "ErrorCode",
-    "InternalException",
-    "LibraryNotFound",
-    "MismatchingLibraryOptions",
-    "MissingDataException",
-    "NoDataFoundException",
-    "NoSuchVersionException",
-    "NormalizationException",
-    "PermissionException",
-    "SchemaException",
-    "SortingException",
-    "StorageException",
-    "StreamDescriptorMismatch",
-    "UnsortedDataException",
-    "UserInputException",
-]
-
 ArcticException = ArcticNativeException = InternalException = errors.TesselError
 ArcticInvalidApiUsageException = MismatchingLibraryOptions = errors.InvalidInputError
 ArcticDuplicateSymbolsInBatchException = errors.InvalidInputError

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 import tessel as ts
 from tessel.errors import InvalidInputError, TruthValueError
 
-__all__ = ["ExpressionNode", "col", "plain", "where"]
-
 _Operator = Callable[["ExpressionNode", object], "ExpressionNode"]
 
 

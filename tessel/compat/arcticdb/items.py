@@ -12,29 +12,6 @@ from tessel.errors import TesselError
 if TYPE_CHECKING:
     from tessel.compat.arcticdb.query import QueryBuilder
 
-__all__ = [
-    "DataError",
-    "DeleteRequest",
-    "LibraryOptions",
-    "MergeAction",
-    "MergeStrategy",
-    "NameWithDType",
-    "OutputFormat",
-    "ReadInfoRequest",
-    "ReadRequest",
-    "StageResult",
-    "StagedDataFinalizeMethod",
-    "SymbolDescription",
-    "SymbolVersion",
-    "UpdatePayload",
-    "VersionInfo",
-    "VersionRequestType",
-    "VersionedItem",
-    "VersionedItemWithJoin",
-    "WriteMetadataPayload",
-    "WritePayload",
-]
-
 
 class OutputFormat(StrEnum):
     """What ``data`` of a ``VersionedItem`` is."""

@@ -16,8 +16,6 @@ from tessel.compat.arcticdb.query import QueryBuilder
 if TYPE_CHECKING:
     from tessel.compat.arcticdb.reading import Reads
 
-__all__ = ["LazyDataFrame", "LazyDataFrameAfterJoin", "LazyDataFrameCollection", "concat"]
-
 
 class LazyDataFrame(QueryBuilder):
     """A read of a symbol that is not run yet; the verbs of a query builder change it."""

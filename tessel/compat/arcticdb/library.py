@@ -34,8 +34,6 @@ from tessel.compat.arcticdb.reading import index_levels, rows_as
 from tessel.compat.arcticdb.writing import Writes, changed_rows, kept_metadata
 from tessel.errors import InvalidInputError, PlanError, TesselError, UnknownVerbError
 
-__all__ = ["Library"]
-
 Batch = list[VersionedItem | DataError]
 NOT_OFFERED = {
     "admin_tools": "library.store.uri names the folder, whose files have the sizes",

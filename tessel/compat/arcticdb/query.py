@@ -11,8 +11,6 @@ import tessel as ts
 from tessel.compat.arcticdb.expressions import ExpressionNode, plain
 from tessel.errors import AggregateError, PlanError
 
-__all__ = ["QueryBuilder", "bounds", "group_key", "join_kind", "tessel_query"]
-
 
 class QueryBuilder:
     """A query that is changed by its verbs, each of which returns it.

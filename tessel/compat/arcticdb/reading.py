@@ -33,8 +33,6 @@ from tessel.errors import (
     VersionNotFoundError,
 )
 
-__all__ = ["OTHER_METADATA", "TIMESTAMP", "Reads", "index_levels", "rows_as"]
-
 OTHER_METADATA = "arcticdb.metadata"
 """The key under which metadata that are no mapping are kept."""
 TIMESTAMP = "arcticdb.timestamp"

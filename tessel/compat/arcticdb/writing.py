@@ -13,8 +13,6 @@ from tessel.compat.arcticdb.query import bounds
 from tessel.compat.arcticdb.reading import OTHER_METADATA, TIMESTAMP, Reads
 from tessel.errors import InvalidInputError, UnsortedIndexError, UnsupportedTypeError
 
-__all__ = ["Writes", "changed_rows", "kept_metadata"]
-
 
 class Writes(Reads):
     """The part of a library that writes. Each call is one commit."""

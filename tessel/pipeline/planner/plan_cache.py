@@ -42,10 +42,10 @@ _PLAN_BYTES = 1 << 12
 
 _MEMO, _ANSWERED_MEMO = "plans", "plans made of answers"
 
-_Symbol = tuple[str, int | None]
+_Symbol = tuple[str, int | str | None]
 """A symbol, and the version at which a query sees it."""
 
-_Views = Callable[[str, int | None], SymbolView]
+_Views = Callable[[str, int | str | None], SymbolView]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -168,10 +168,10 @@ class _Planner:
         self._options = options
         self._workers = workers
         self._passes = passes
-        self._views: dict[tuple[str, int | None], SymbolView] = {}
+        self._views: dict[tuple[str, int | str | None], SymbolView] = {}
         self._known: _Steps = {}
 
-    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+    def view(self, symbol: str, as_of: int | str | None) -> SymbolView:
         """Return a symbol at a version, as the catalog gives it."""
         key = (symbol, as_of)
         if key not in self._views:
@@ -186,7 +186,7 @@ class _Planner:
         view = self.view(query.symbol, query.as_of)
         asks = asking is not None or combining is not None
 
-        def found() -> Mapping[tuple[str, int | None], SymbolView]:
+        def found() -> Mapping[tuple[str, int | str | None], SymbolView]:
             return self._views if asks else {(query.symbol, query.as_of): view}
 
         def make() -> Plan:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from tessel.errors import (
     CorruptStoreError,
@@ -21,6 +22,7 @@ from tessel.errors import (
     SnapshotExpiredError,
     VersionNotFoundError,
 )
+from tessel.errors.arguments import refuses
 from tessel.expression.periods import last_moment
 from tessel.lazy import dataclass
 from tessel.store.history.documents import fetch
@@ -54,6 +56,11 @@ class Commit:
     entry: LogEntry | None
     snapshot: Snapshot
     branch: str
+
+    if not TYPE_CHECKING:  # for those who try
+        __lt__ = __le__ = __gt__ = __ge__ = __int__ = __sub__ = refuses(
+            "a {} is compared by its number", "its .number is an integer"
+        )
 
 
 def seconds() -> float:

@@ -98,7 +98,7 @@ class CloudOptions:
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
-                raise NameNotFoundError.for_name("option of a cloud store", str(name), names)
+                raise NameNotFoundError.for_name("cloud option", str(name), names)
         return cls(**values)
 
     @staticmethod

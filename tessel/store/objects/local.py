@@ -357,12 +357,23 @@ def _telling(what: str, name: str) -> Iterator[None]:
 
 def object_failed(what: str, name: str, error: OSError) -> StoreError:
     """Make the error for what the disk refuses to do with an object."""
+    hint = _HINTS.get(error.errno or 0) if error.filename else None
     return StoreError(
         f"could not {what} object {name!r}: {error.strerror or error}",
+        hint=hint and hint.format(error.filename),
         object=name,
         errno=error.errno,
         thread=threading.current_thread().name,
     )
+
+
+_HINTS = {
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        "this user lacks permission at {!r}: mend it, or to read alone: open(…, read_only=True)",
+    ),
+    errno.ENOTDIR: "a part of {!r} is a file, and no folder",
+}
 
 
 def _no_links(root: str, error: OSError) -> StoreError:

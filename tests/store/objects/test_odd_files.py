@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import tessel
-from tessel.errors import NotAStoreError, TesselError
+from tessel.errors import NotAStoreError, StoreError, TesselError
+from tessel.store.objects.local import object_failed
 from tessel.store.rows import FileTail, RowSchema
 
 
@@ -94,3 +96,24 @@ def test_a_tail_follows_regular_files(tmp_path):
     schema = RowSchema.from_arrow(pa.schema([("n", pa.int64())]))
     with pytest.raises(NotAStoreError, match="no regular file"):
         list(FileTail(tmp_path / "pipe", schema).read())
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EACCES, "this user lacks permission at '/stores/a'"),
+        (errno.EROFS, "open(…, read_only=True)"),
+        (errno.ENOTDIR, "a part of '/stores/a' is a file"),
+        (errno.EIO, None),
+    ],
+)
+def test_what_the_disk_refuses_says_where_and_what_to_do(number: int, told: str | None) -> None:
+    error = object_failed("write", "log/1", OSError(number, os.strerror(number), "/stores/a"))
+    assert isinstance(error, OSError)
+    assert error.hint is None if told is None else told in str(error.hint)
+
+
+def test_a_folder_of_a_store_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is a file, and no folder"):
+        tessel.open(str(tmp_path / "file" / "store"))
