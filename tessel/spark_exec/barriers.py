@@ -55,7 +55,7 @@ from tessel.spark_exec.flows import (
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import rows_by_unit, unit_of_rows, unpacked
 from tessel.spark_exec.placement import Step
-from tessel.spark_exec.routing import WEIGHT, facts_task, group_task, route_task, sample_task
+from tessel.spark_exec.routing import facts_task, group_task, route_task, sample_task
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
     PARTITION_BYTES,
@@ -286,11 +286,11 @@ class Barriers:
             return self._all_in_one(flow, stage, given)
         flow = self._runner.kept(flow)
         schema = stage.schemas[0]
-        keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
+        only_keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
         wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
         most = max(1, wanted // self._runner.tasks(flow))
         try:
-            taken = self._runner.ordered(flow.then(keys), sample_task(most))
+            taken = self._runner.ordered(flow.then(only_keys), sample_task(most))
             sampled = [part.table for _, rows in taken for part in read_parts(rows)]
         except CancelledError:
             raise
@@ -299,8 +299,9 @@ class Barriers:
         if not sampled:
             return self._all_in_one(flow, stage, given)
         sample = concat_tables(sampled)
-        weights = numpy_array(sample.column(WEIGHT))
-        found = KeyRanges.of_sample(ordering, sample.select(ordering.by), weights, ranges)
+        places, weights = map(numpy_array, sample.columns[-2:])
+        keys = sample.select(ordering.by)
+        found = KeyRanges.of_sample(ordering, keys, weights, places, ranges)
         telemetry.emit("barrier", units=len(found), pieces=sample.num_rows)
         frame = self._jobs.grouped(self._runner.frame(flow, split=found.split), len(found))
         made = FrameFlow(frame, partitions=len(found), barriers=barriers_of(flow) + 1)
@@ -322,11 +323,9 @@ class Barriers:
         """Let the clause group the parts by their facts, then send each where it is wanted.
 
         A task groups them: facts of many parts take much memory, what comes here of them little.
-        Units that are read are read twice, which takes no longer than to keep their rows.
+        Units are read and computed twice, which takes no longer than to keep their rows.
         """
-        frame = self._runner.frame(flow)
-        if not isinstance(flow, NarrowFlow):
-            frame = self._jobs.kept(frame)
+        frame = self._runner.frame(self._runner.kept(flow))
         facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
         task = group_task(chain_text(stage), self._runner.plugins, barriers_of(flow))
         rows = self._runner.rows(self._jobs.mapped(facts, task), barriers_of(flow))

@@ -130,8 +130,8 @@ class FlowRunner:
         )
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
-        """Return the units of a flow as wire rows in buckets of their own, computed once."""
-        frame = self._jobs.by_unit(self._jobs.kept(self.frame(flow)))
+        """Return the units of a flow as wire rows in buckets of their own."""
+        frame = self._jobs.by_unit(self.frame(self.kept(flow)))
         return FrameFlow(frame, partitions=self.tasks(flow), barriers=barriers_of(flow))
 
     def carried(
@@ -316,7 +316,7 @@ class FlowRunner:
     def kept(self, flow: TaskFlow) -> TaskFlow:
         """Return a flow that is run twice; what lies before its last barriers is run once."""
         if isinstance(flow, FrameFlow):
-            return dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
+            return dataclasses.replace(flow, frame=self._jobs.exchanged(flow.frame))
         if isinstance(flow, UnionFlow):
             parts = [self.kept(part) for part in flow.parts]
             return UnionFlow(tuple(part for part in parts if not isinstance(part, UnionFlow)))

@@ -62,8 +62,8 @@ from tessel.spark_exec.wire import (
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
 
-UnitSplit = Callable[[ProcessingUnit], ProcessingUnit]
-"""What puts the rows of a unit into buckets."""
+UnitSplit = Callable[[ProcessingUnit, int], ProcessingUnit]
+"""What puts the rows of a unit into buckets; it is told the ``seq``, too."""
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
@@ -125,7 +125,7 @@ def source_task(
 
                 def work(seq: int = seq, run: UnitRun = run) -> list[WireRow]:
                     unit = run()
-                    return unit_rows(unit if split is None else split(unit), seq, blob_bytes)
+                    return unit_rows(unit if split is None else split(unit, seq), seq, blob_bytes)
 
                 yield guarded(work, seq, 0)
 
@@ -224,7 +224,7 @@ def reduce_task(
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit, carried.get(bucket, ()))
-                unit = unit if split is None else split(unit)
+                unit = unit if split is None else split(unit, seqs[-1])
                 return unit_rows(unit, seqs[-1], blob_bytes)
 
             yield guarded(work, seqs[-1], barriers)

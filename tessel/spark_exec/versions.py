@@ -91,6 +91,21 @@ def partitioned(frame: DataFrame, number: Column, partitions: int) -> DataFrame:
     return frame.repartition(partitions, of.get(values, number))
 
 
+def read_again(frame: DataFrame) -> DataFrame:
+    """Return a frame of the rows behind an exchange that all jobs read from the files of the first.
+
+    A plan of Spark SQL makes its exchanges anew in each job; as an RDD they are the same in all.
+    The files are deleted when no frame needs them, as those of any exchange. Not on Spark Connect,
+    which has no RDDs.
+    """
+    of: Any = frame
+    # Where a session adapts plans while they run, the exchange is made here.
+    rows = of._jdf.queryExecution().toRdd()
+    made = of.sparkSession._jsparkSession.internalCreateDataFrame(rows, of._jdf.schema(), False)
+    again: DataFrame = type(of)(made, of.sparkSession)
+    return again
+
+
 def inheriting_thread(session: SparkSession, work: Callable[[], None]) -> Thread:
     """Return a thread, to be started, whose jobs have the tags and properties of this one's."""
     from pyspark import InheritableThread
