@@ -49,7 +49,6 @@ from tessel.spark_exec.flows import (
     NarrowFlow,
     TaskFlow,
     UnionFlow,
-    barriers_of,
     chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
@@ -200,7 +199,7 @@ class Barriers:
         tasks = self._runner.tasks(flow)
         summaries = self._jobs.kept(self._runner.frame(flow.summarised(stage)))
         few = self._jobs.mapped(summaries, few_task(self._gathered_bytes // tasks))
-        found = self._runner.rows(few, barriers_of(flow))
+        found = self._runner.rows(few, flow.barriers)
         failed = min(
             (row for row in found if row.rows == ERROR_ROWS), key=lambda row: row.seq, default=None
         )
@@ -270,7 +269,7 @@ class Barriers:
         made_by = Partition, HashJoin, HashAsof, MergeRange
         partitions = last.buckets if isinstance(last, made_by) else self._slots
         frame = self._jobs.grouped(self._runner.frame(flow), partitions)
-        made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
+        made = FrameFlow(frame, partitions=partitions, barriers=flow.barriers + 1)
         return made.then(stage)
 
     def _by_range(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
@@ -304,14 +303,14 @@ class Barriers:
         found = KeyRanges.of_sample(ordering, keys, weights, places, ranges)
         telemetry.emit("barrier", units=len(found), pieces=sample.num_rows)
         frame = self._jobs.grouped(self._runner.frame(flow, split=found.split), len(found))
-        made = FrameFlow(frame, partitions=len(found), barriers=barriers_of(flow) + 1)
+        made = FrameFlow(frame, partitions=len(found), barriers=flow.barriers + 1)
         return made.then(stage, given)
 
     def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and flow.seqs.tolist() == [0]:
             return flow.then(stage, given)  # it is one unit already
         frame = self._jobs.grouped(self._with_markers(self._runner.frame(flow), [0]), 1)
-        everything = FrameFlow(frame, everything=True, barriers=barriers_of(flow) + 1)
+        everything = FrameFlow(frame, everything=True, barriers=flow.barriers + 1)
         return everything.then(stage, given)
 
     def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
@@ -327,10 +326,10 @@ class Barriers:
         """
         frame = self._runner.frame(self._runner.kept(flow))
         facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
-        task = group_task(chain_text(stage), self._runner.plugins, barriers_of(flow))
-        rows = self._runner.rows(self._jobs.mapped(facts, task), barriers_of(flow))
+        task = group_task(chain_text(stage), self._runner.plugins, flow.barriers)
+        rows = self._runner.rows(self._jobs.mapped(facts, task), flow.barriers)
         rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
-        told, routes, planned = (row.blob for row in rows)
+        told, routes = (row.blob for row in rows)
         (units, parts, size), empty = (each.tolist() for each in unpacked(told))
         telemetry.emit("barrier", units=units, pieces=parts)
         routed = self._jobs.mapped(frame, route_task(routes))
@@ -338,12 +337,7 @@ class Barriers:
             routed = self._with_markers(routed, empty)
         partitions = max(1, min(units, max(self._slots, size // PARTITION_BYTES)))
         grouped = self._jobs.grouped(routed, partitions)
-        made = FrameFlow(
-            grouped,
-            partitions=partitions,
-            planned=planned,
-            barriers=barriers_of(flow) + 1,
-        )
+        made = FrameFlow(grouped, partitions=partitions, barriers=flow.barriers + 1)
         return made.then(stage)
 
     def _limited(self, flow: TaskFlow, step: Step, stage: Stage) -> Flow:

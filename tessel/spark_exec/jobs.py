@@ -26,13 +26,7 @@ from tessel.spark_exec.runtime import ignore_pandas_notice, is_own_session, log_
 from tessel.spark_exec.shipping import of_streams, shipped
 from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.versions import (
-    collected,
-    inheriting_thread,
-    partitioned,
-    read_again,
-    sent,
-)
+from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, read_again, sent
 from tessel.spark_exec.wire import (
     ERROR_ROWS,
     MOST_UNITS,
@@ -171,17 +165,13 @@ class Jobs(Closing):
 
     def of_kind(self, frame: DataFrame, kind: int) -> DataFrame:
         """Return the wire rows whose ``rows`` are a sign, such as that of errors."""
-        from pyspark.sql import functions
-
         with _spark_errors():
-            return frame.where(functions.col("rows") == kind)
+            return frame.where(f"rows = {kind}")
 
     def between(self, frame: DataFrame, first: int, stop: int) -> DataFrame:
         """Return the wire rows whose ``seq`` is in ``[first, stop)``."""
-        from pyspark.sql import functions
-
         with _spark_errors():
-            return frame.where(functions.col("seq").between(first, stop - 1))
+            return frame.where(f"seq >= {first} and seq < {stop}")
 
     def exchanged(self, frame: DataFrame) -> DataFrame:
         """Return the frame; no job makes the exchange that its rows come of a second time."""

@@ -6,6 +6,7 @@ clause finds which units want which parts.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,14 +31,7 @@ from tessel.spark_exec.tasks import (
     packed_rows,
     typed_errors,
 )
-from tessel.spark_exec.wire import (
-    ERROR_ROWS,
-    WireRow,
-    read_parts,
-    received,
-    sequences,
-    wire_rows,
-)
+from tessel.spark_exec.wire import ERROR_ROWS, WireRow, read_parts, received, sequences, wire_rows
 
 _PLACE, _WEIGHT = "__tessel_place", "__tessel_weight"
 """The last columns of a sample: the unit of each row, and how many rows it stands for."""
@@ -141,11 +135,11 @@ def routed(
     list of WireRow
         Integers, packed: how many units, parts and bytes there are, and the units without parts;
         the ``seq`` of rows, ascending, once for each unit that wants it, with the unit and the
-        ``seq`` there; the fields of :class:`~tessel.spark_exec.parts.Fetches`.
+        ``seq`` there.
     """
-    told = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
-    table = concat_tables(told)
-    del told
+    tables = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
+    table = concat_tables(tables)
+    del tables
     order = np.argsort(numpy_array(table.column("seq")))
     sent, counts, pieces = (numpy_array(table.column(name))[order] for name in _NUMBERS[:3])
     size = int(numpy_array(table.column("bytes")).sum())
@@ -161,21 +155,15 @@ def routed(
     units = np.repeat(np.arange(len(counts)), counts)
     places = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
     seqs = sequences(np.zeros_like(places), places)
-    times = np.bincount(wanted, minlength=len(starts))[wanted]
-    several = [each[times > 1] for each in (units, seqs, times)]
-    del places, times
+    del places
     own = np.diff(starts, append=len(sent))[wanted]
     piece = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
     sources = sent[np.repeat(starts[wanted], own) + piece]
     order = np.argsort(sources, kind="stable")
     to = (sources, np.repeat(units, own), np.repeat(seqs, own) + piece)
     totals = np.array([len(counts), len(starts), size]), np.flatnonzero(counts == 0)
-    arrays: tuple[Iterable[NDArray[np.int64]], ...] = (
-        totals,
-        (each[order] for each in to),
-        several,
-    )
-    return [WireRow(0, seq, 0, packed(each)) for seq, each in enumerate(arrays)]
+    told = packed(totals), packed(each[order] for each in to)
+    return [WireRow(0, seq, 0, blob) for seq, blob in enumerate(told)]
 
 
 class _Parts(Sequence[UnitFacts]):
@@ -267,16 +255,24 @@ def group_task(chain: str, plugins: bytes, barriers: int) -> TaskFunction:
 
 
 def route_task(routes: bytes) -> TaskFunction:
-    """Return the task that sends each wire row to the units that want it, as ``routed`` tells."""
+    """Return the task that sends each wire row to the units that want it, as ``routed`` tells.
+
+    The facts of a part that several want say how many.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sources, *to = unpacked(routes)
         units = np.stack(to)
 
         def sent(row: WireRow) -> list[WireRow]:
-            low, high = np.searchsorted(sources, [row.seq, row.seq + 1])
+            low, high = np.searchsorted(sources, [row.seq, row.seq + 1]).tolist()
+            blob = row.blob
+            if high - low > 1:
+                part = decode(blob)
+                facts = dataclasses.replace(part.facts, fetches=high - low)
+                blob = encode(part.table, facts, piece=part.piece, pieces=part.pieces)
             wanted = units[:, low:high].T.tolist()
-            return [WireRow(unit, seq, row.rows, row.blob) for unit, seq in wanted]
+            return [WireRow(unit, seq, row.rows, blob) for unit, seq in wanted]
 
         yield from each_row(sent)(batches)
 

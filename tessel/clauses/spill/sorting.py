@@ -129,8 +129,8 @@ class KeyRanges:
 
     def of_rows(self, table: pa.Table, unit: int) -> Rows:
         """Return the range of each row of the unit at a place; int64, shape ``(rows,)``."""
-        bounds = (self.bounds.filter(arrow_array(each)) for each in (~self.is_after, self.is_after))
-        before, after = bounds
+        before = self.bounds.filter(arrow_array(~self.is_after))
+        after = self.bounds.filter(arrow_array(self.is_after))
         keys = table.select(self.ordering.by)
         # Of equal keys, what comes first is first: a bound that is before its key, or after it.
         order, _ = self.ordering.order_and_numbers(concat_tables([before, keys, after]))
