@@ -91,8 +91,7 @@ class KeyRanges:
     is_after
         For each whether it is the last key of the range before it; else the first one behind.
     units
-        Of ranges of one key that are divided, by number, the units at which parts after the first
-        begin, ascending.
+        For the number of a range of one key, at which units its parts after the first begin.
     """
 
     ordering: Ordering
@@ -106,8 +105,7 @@ class KeyRanges:
     ) -> KeyRanges:
         """Return about so many ranges of as many rows each, from a sample: one row at least.
 
-        ``weights`` says how many rows each row of it stands for, ``units`` the place of the unit
-        that it is of, in the order that rows of one key are to have.
+        ``weights`` says how many rows each of its rows stands for, ``units`` where its unit is.
         """
         order, numbers = ordering.order_and_numbers(keys)
         ends = np.cumsum(weights[order])
