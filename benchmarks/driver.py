@@ -176,7 +176,7 @@ def parts(count: int, tasks: int = 100) -> dict[str, object]:
         before = memory.peak or 0
         rows = filter(None, told)
         made = routed(rows, {}, lambda parts: clause.restructure(parts, schema))
-        totals, routes, planned = (row.blob for row in made)
+        totals, routes = (row.blob for row in made)
         took = time.process_time() - began
     return {
         "parts": count,
@@ -184,8 +184,8 @@ def parts(count: int, tasks: int = 100) -> dict[str, object]:
         "task_s": round(took, 2),
         "task_memory": (memory.peak or 0) - before,
         "told": sum(len(row.blob) for row in told if row),
-        "driver": len(routes) + len(planned),
-        "closure": max(len(dumps(route_task(routes))), len(planned)),
+        "driver": len(routes),
+        "closure": len(dumps(route_task(routes))),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -36,7 +36,6 @@ from tessel.clauses.units.bound_unit import is_bound
 from tessel.clauses.units.reduced import ReducedUnit
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.piece import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
@@ -250,22 +249,24 @@ class Resample(_Resampling):
     def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
         """Group what the stage before left by the time ranges it came from."""
         bucketer = self.bucketer(schema)
-        slices: dict[tuple[int, RowRange, TimeRange], list[int]] = {}
-        for position, facts in enumerate(units):
-            if facts.rows == 0:
-                continue  # a piece without rows is in no bucket
-            if facts.time_range is None:
-                raise ExecutionError(
-                    "resample needs the time range of every piece, and a clause left one without",
-                    hint="return what a method of the unit returns, such as unit.replace(table)",
-                    clause=self.name,
-                )
-            slices.setdefault((facts.unit, facts.row_range, facts.time_range), []).append(position)
-        first = bucketer.numbers(np.array([t.first for *_, t in slices], dtype=np.int64))
-        last = bucketer.numbers(np.array([t.last for *_, t in slices], dtype=np.int64))
-        members = list(slices.values())
-        groups = structure_by_time_bucket(first, last)
-        return [[p for slice_ in group for p in members[slice_]] for group in groups]
+
+        def bounds() -> Iterator[tuple[int, int, int]]:
+            for position, facts in enumerate(units):
+                times = facts.time_range
+                if times is not None and facts.rows:  # a piece without rows is in no bucket
+                    yield position, times.first, times.last
+                elif facts.rows:
+                    raise ExecutionError(
+                        "resample needs the time range of every piece, and a clause left one "
+                        "without",
+                        hint="return what a method of the unit returns, such as "
+                        "unit.replace(table)",
+                        clause=self.name,
+                    )
+
+        positions, first, last = np.fromiter(bounds(), np.dtype((np.int64, 3))).T
+        groups = structure_by_time_bucket(bucketer.numbers(first), bucketer.numbers(last))
+        return [positions[group].tolist() for group in groups]
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Aggregate the buckets that are this unit's own.

@@ -12,12 +12,7 @@ from tessel.spark_exec.aot import Warmup, warmup
 from tessel.spark_exec.doctor import Diagnosis, diagnose
 from tessel.spark_exec.executor import SparkExecutor
 from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_candidates
-from tessel.spark_exec.runtime import (
-    active_session,
-    is_own_session,
-    spark_session,
-    stop_session,
-)
+from tessel.spark_exec.runtime import active_session, is_own_session, spark_session, stop_session
 from tessel.spark_exec.source import register_source
 from tessel.spark_exec.submission import package_archive, spark_submit
 

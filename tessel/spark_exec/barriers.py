@@ -49,13 +49,12 @@ from tessel.spark_exec.flows import (
     NarrowFlow,
     TaskFlow,
     UnionFlow,
-    barriers_of,
     chain_text,
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import rows_by_unit, unit_of_rows, unpacked
 from tessel.spark_exec.placement import Step
-from tessel.spark_exec.routing import WEIGHT, facts_task, group_task, route_task, sample_task
+from tessel.spark_exec.routing import facts_task, group_task, route_task, sample_task
 from tessel.spark_exec.running_flows import (
     MOST_SENT_BYTES,
     PARTITION_BYTES,
@@ -200,7 +199,7 @@ class Barriers:
         tasks = self._runner.tasks(flow)
         summaries = self._jobs.kept(self._runner.frame(flow.summarised(stage)))
         few = self._jobs.mapped(summaries, few_task(self._gathered_bytes // tasks))
-        found = self._runner.rows(few, barriers_of(flow))
+        found = self._runner.rows(few, flow.barriers)
         failed = min(
             (row for row in found if row.rows == ERROR_ROWS), key=lambda row: row.seq, default=None
         )
@@ -270,7 +269,7 @@ class Barriers:
         made_by = Partition, HashJoin, HashAsof, MergeRange
         partitions = last.buckets if isinstance(last, made_by) else self._slots
         frame = self._jobs.grouped(self._runner.frame(flow), partitions)
-        made = FrameFlow(frame, partitions=partitions, barriers=barriers_of(flow) + 1)
+        made = FrameFlow(frame, partitions=partitions, barriers=flow.barriers + 1)
         return made.then(stage)
 
     def _by_range(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
@@ -286,11 +285,11 @@ class Barriers:
             return self._all_in_one(flow, stage, given)
         flow = self._runner.kept(flow)
         schema = stage.schemas[0]
-        keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
+        only_keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
         wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
         most = max(1, wanted // self._runner.tasks(flow))
         try:
-            taken = self._runner.ordered(flow.then(keys), sample_task(most))
+            taken = self._runner.ordered(flow.then(only_keys), sample_task(most))
             sampled = [part.table for _, rows in taken for part in read_parts(rows)]
         except CancelledError:
             raise
@@ -299,18 +298,19 @@ class Barriers:
         if not sampled:
             return self._all_in_one(flow, stage, given)
         sample = concat_tables(sampled)
-        weights = numpy_array(sample.column(WEIGHT))
-        found = KeyRanges.of_sample(ordering, sample.select(ordering.by), weights, ranges)
+        places, weights = map(numpy_array, sample.columns[-2:])
+        keys = sample.select(ordering.by)
+        found = KeyRanges.of_sample(ordering, keys, weights, places, ranges)
         telemetry.emit("barrier", units=len(found), pieces=sample.num_rows)
         frame = self._jobs.grouped(self._runner.frame(flow, split=found.split), len(found))
-        made = FrameFlow(frame, partitions=len(found), barriers=barriers_of(flow) + 1)
+        made = FrameFlow(frame, partitions=len(found), barriers=flow.barriers + 1)
         return made.then(stage, given)
 
     def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and flow.seqs.tolist() == [0]:
             return flow.then(stage, given)  # it is one unit already
         frame = self._jobs.grouped(self._with_markers(self._runner.frame(flow), [0]), 1)
-        everything = FrameFlow(frame, everything=True, barriers=barriers_of(flow) + 1)
+        everything = FrameFlow(frame, everything=True, barriers=flow.barriers + 1)
         return everything.then(stage, given)
 
     def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
@@ -322,16 +322,14 @@ class Barriers:
         """Let the clause group the parts by their facts, then send each where it is wanted.
 
         A task groups them: facts of many parts take much memory, what comes here of them little.
-        Units that are read are read twice, which takes no longer than to keep their rows.
+        Units are read and computed twice, which takes no longer than to keep their rows.
         """
-        frame = self._runner.frame(flow)
-        if not isinstance(flow, NarrowFlow):
-            frame = self._jobs.kept(frame)
+        frame = self._runner.frame(self._runner.kept(flow))
         facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
-        task = group_task(chain_text(stage), self._runner.plugins, barriers_of(flow))
-        rows = self._runner.rows(self._jobs.mapped(facts, task), barriers_of(flow))
+        task = group_task(chain_text(stage), self._runner.plugins, flow.barriers)
+        rows = self._runner.rows(self._jobs.mapped(facts, task), flow.barriers)
         rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
-        told, routes, planned = (row.blob for row in rows)
+        told, routes = (row.blob for row in rows)
         (units, parts, size), empty = (each.tolist() for each in unpacked(told))
         telemetry.emit("barrier", units=units, pieces=parts)
         routed = self._jobs.mapped(frame, route_task(routes))
@@ -339,12 +337,7 @@ class Barriers:
             routed = self._with_markers(routed, empty)
         partitions = max(1, min(units, max(self._slots, size // PARTITION_BYTES)))
         grouped = self._jobs.grouped(routed, partitions)
-        made = FrameFlow(
-            grouped,
-            partitions=partitions,
-            planned=planned,
-            barriers=barriers_of(flow) + 1,
-        )
+        made = FrameFlow(grouped, partitions=partitions, barriers=flow.barriers + 1)
         return made.then(stage)
 
     def _limited(self, flow: TaskFlow, step: Step, stage: Stage) -> Flow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -22,13 +23,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.pipeline.carrying import Between
 from tessel.pipeline.plan import Stage
-from tessel.pipeline.stage import (
-    bound_stage,
-    nothing_carried,
-    run_between,
-    run_clauses,
-    summarise,
-)
+from tessel.pipeline.stage import bound_stage, nothing_carried, run_between, run_clauses, summarise
 from tessel.spark_exec.blobs import PartFacts, damaged_part, decode, encode
 from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import CARRY_ROWS, WireRow
@@ -148,28 +143,25 @@ class Given:
 
     Attributes
     ----------
+    digests
+        SHA-256 of each blob, in hexadecimal digits.
     blobs
-        SHA-256 of each blob, in hexadecimal digits, with the blob: a part in the form of
-        :mod:`tessel.spark_exec.blobs`.
+        Each a part in the form of :mod:`tessel.spark_exec.blobs`.
     """
 
-    blobs: tuple[tuple[str, bytes], ...] = ()
-
-    def __hash__(self) -> int:
-        return hash(tuple(digest for digest, _ in self.blobs))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Given) and self._digests() == other._digests()
+    digests: tuple[str, ...] = ()
+    blobs: tuple[bytes, ...] = dataclasses.field(default=(), compare=False)
 
     def __or__(self, other: Given) -> Given:
-        return Given(tuple((dict(self.blobs) | dict(other.blobs)).items()))
+        held = self._held() | other._held()
+        return Given(tuple(held), tuple(held.values()))
 
-    def _digests(self) -> list[str]:
-        return [digest for digest, _ in self.blobs]
+    def _held(self) -> dict[str, bytes]:
+        return dict(zip(self.digests, self.blobs, strict=True))
 
     def tables(self, digests: Sequence[str]) -> list[pa.Table]:
         """Return the tables of some digests."""
-        held = dict(self.blobs)
+        held = self._held()
         return [decode(held[digest]).table for digest in digests]
 
 
@@ -178,8 +170,8 @@ NOTHING_GIVEN = Given()
 
 def given_tables(tables: Sequence[pa.Table]) -> Given:
     """Return tables in the form in which workers get them."""
-    blobs = [encode(table, PartFacts(RowRange(0, table.num_rows))) for table in tables]
-    return Given(tuple((hashlib.sha256(blob).hexdigest(), blob) for blob in blobs))
+    blobs = tuple(encode(table, PartFacts(RowRange(0, table.num_rows))) for table in tables)
+    return Given(tuple(hashlib.sha256(blob).hexdigest() for blob in blobs), blobs)
 
 
 def chain_to_json(chain: Chain, given: Given | None = None) -> dict[str, Any]:
@@ -188,7 +180,7 @@ def chain_to_json(chain: Chain, given: Given | None = None) -> dict[str, Any]:
         "clauses": [clause.to_json() for clause in chain.clauses],
         "schemas": [schema.to_json() for schema in chain.schemas],
     }
-    return plain if given is None else plain | {"given": [digest for digest, _ in given.blobs]}
+    return plain if given is None else plain | {"given": given.digests}
 
 
 def ready_chain(text: str, plugins: bytes, given: Given) -> Chain:

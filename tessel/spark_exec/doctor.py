@@ -32,14 +32,7 @@ from tessel.spark_exec.runtime import (
 )
 from tessel.spark_exec.settings import spark_home
 from tessel.spark_exec.versions import collected, pyspark_version
-from tessel.spark_exec.wire import (
-    WIRE_DDL,
-    read_parts,
-    received,
-    sequence,
-    wire_batch,
-    wire_rows,
-)
+from tessel.spark_exec.wire import WIRE_DDL, read_parts, received, sequence, wire_batch, wire_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,14 +30,7 @@ from tessel.pipeline.stage import bound_stage, interleave_units
 from tessel.pipeline.staging import Staging
 from tessel.spark_exec.barriers import Barriers, placed_one_after_another
 from tessel.spark_exec.chains import Given, given_tables
-from tessel.spark_exec.flows import (
-    DriverFlow,
-    Flow,
-    NarrowFlow,
-    TaskFlow,
-    UnionFlow,
-    barriers_of,
-)
+from tessel.spark_exec.flows import DriverFlow, Flow, NarrowFlow, TaskFlow, UnionFlow
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.placement import (
     Data,
@@ -51,11 +44,7 @@ from tessel.spark_exec.placement import (
     step_of,
 )
 from tessel.spark_exec.plugins import kinds_of, packed_plugins
-from tessel.spark_exec.running_flows import (
-    PARTITION_BYTES,
-    FlowRunner,
-    first_units,
-)
+from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, first_units
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import stage_task
 from tessel.spark_exec.units import raising_units
@@ -196,7 +185,7 @@ class SparkExecutor:
             try:
                 runner, flow = self._walked(plan, jobs, few=True)
                 if _in_tasks(flow):
-                    task = stage_task(staging, barriers_of(flow))
+                    task = stage_task(staging, flow.barriers)
                     told = [row for _, unit in runner.ordered(flow, task) for row in unit]
                     found = [StagedRows.from_json(json.loads(row.blob)) for row in told]
                     return found or [staging.staged((), 0)]

@@ -15,7 +15,7 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -104,6 +104,8 @@ class NarrowFlow:
         JSON of the chains that the tracks' steps number.
     address
         Where the store is: JSON of ``address_of``.
+    barriers
+        How many shuffles lie before.
     given
         Tables that clauses of the chains are given.
     combined
@@ -116,6 +118,7 @@ class NarrowFlow:
     tracks: tuple[Track, ...]
     chains: tuple[str, ...]
     address: str
+    barriers: ClassVar[int] = 0
     given: Given = NOTHING_GIVEN
     combined: str | None = None
     carries: Mapping[int, Carries] = dataclasses.field(default_factory=dict)
@@ -318,8 +321,6 @@ class FrameFlow:
         What runs on each unit.
     partitions
         Of the frame.
-    planned
-        In how many units each part is wanted, as ``routed`` tells; None where that is one.
     everything
         Whether all parts are of one unit, which is there also where no part is.
     barriers
@@ -331,7 +332,6 @@ class FrameFlow:
     frame: DataFrame
     steps: tuple[ReduceStep, ...] = ()
     partitions: int = 1
-    planned: bytes | None = None
     everything: bool = False
     barriers: int = 1
     given: Given = NOTHING_GIVEN
@@ -387,7 +387,7 @@ class UnionFlow:
     @property
     def barriers(self) -> int:
         """How many shuffles lie before; errors of all parts count as from behind them."""
-        return max(map(barriers_of, self.parts))
+        return max(part.barriers for part in self.parts)
 
     def then(self, stage: Stage, given: Given | None = None) -> UnionFlow:
         """Return the flow with a stage run on every unit, whose clauses are given some tables."""
@@ -420,11 +420,6 @@ class DriverFlow:
 TaskFlow = NarrowFlow | FrameFlow | UnionFlow
 """Units that tasks make."""
 Flow = TaskFlow | DriverFlow
-
-
-def barriers_of(flow: TaskFlow) -> int:
-    """Return how many shuffles lie before a flow."""
-    return 0 if isinstance(flow, NarrowFlow) else flow.barriers
 
 
 def chain_text(stage: Stage, given: Given | None = None) -> str:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from tessel.spark_exec.runtime import ignore_pandas_notice, is_own_session, log_
 from tessel.spark_exec.shipping import of_streams, shipped
 from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
 from tessel.spark_exec.tasks import TaskFunction
-from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, sent
+from tessel.spark_exec.versions import collected, inheriting_thread, partitioned, read_again, sent
 from tessel.spark_exec.wire import (
     ERROR_ROWS,
     MOST_UNITS,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+T = TypeVar("T")
 
 _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
@@ -163,17 +165,20 @@ class Jobs(Closing):
 
     def of_kind(self, frame: DataFrame, kind: int) -> DataFrame:
         """Return the wire rows whose ``rows`` are a sign, such as that of errors."""
-        from pyspark.sql import functions
-
         with _spark_errors():
-            return frame.where(functions.col("rows") == kind)
+            return frame.where(f"rows = {kind}")
 
     def between(self, frame: DataFrame, first: int, stop: int) -> DataFrame:
         """Return the wire rows whose ``seq`` is in ``[first, stop)``."""
-        from pyspark.sql import functions
-
         with _spark_errors():
-            return frame.where(functions.col("seq").between(first, stop - 1))
+            return frame.where(f"seq >= {first} and seq < {stop}")
+
+    def exchanged(self, frame: DataFrame) -> DataFrame:
+        """Return the frame; no job makes the exchange that its rows come of a second time."""
+        if not self.takes_rows:
+            return self.kept(frame)
+        with _spark_errors():
+            return _interruptible(lambda: read_again(frame), self._session)
 
     def kept(self, frame: DataFrame) -> DataFrame:
         """Return the frame; what it computes is kept until the query ends."""
@@ -328,9 +333,7 @@ def _context(session: SparkSession) -> SparkContext | None:
         return None
 
 
-def _interruptible(
-    work: Callable[[], list[pa.RecordBatch]], session: SparkSession
-) -> list[pa.RecordBatch]:
+def _interruptible(work: Callable[[], T], session: SparkSession) -> T:
     """Run a job so that Ctrl-C cancels it, and the flag of its run; tell how far it is.
 
     pyspark waits for the end of a job also when it is interrupted, and then raises the error of the
@@ -345,7 +348,7 @@ def _interruptible(
     check_cancelled()
     tag = _Tag(session)
     ended = EndedExecutors(log, tag)
-    result: Future[list[pa.RecordBatch]] = Future()
+    result: Future[T] = Future()
 
     def run() -> None:
         try:

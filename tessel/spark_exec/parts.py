@@ -18,7 +18,6 @@ from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.piece import ColRange
 from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
-from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import PartFacts
 from tessel.spark_exec.plugins import received_components, sent_components
 from tessel.spark_exec.wire import (
@@ -68,11 +67,10 @@ def unit_rows(
             joined.row_range,
             joined.time_range,
             joined.symbol,
-            joined.planned_fetches,
-            unit.schema.index,
-            bucket,
-            joined.segments,
-            sent_components(joined.components),
+            index=unit.schema.index,
+            bucket=bucket,
+            segments=joined.segments,
+            components=sent_components(joined.components),
         )
         rows += wire_rows(
             joined.table,
@@ -106,13 +104,8 @@ def rows_by_unit(rows: Iterable[WireRow]) -> Iterator[tuple[int, list[WireRow]]]
         yield place, list(found)
 
 
-def piece_of_part(
-    part: ReceivedPart, kinds: Mapping[str, type], planned: int | None = None
-) -> Piece:
-    """Return a part as a piece; ``planned`` replaces its planned fetch count.
-
-    ``kinds`` are the classes of components by name.
-    """
+def piece_of_part(part: ReceivedPart, kinds: Mapping[str, type]) -> Piece:
+    """Return a part as a piece; ``kinds`` are the classes of components by name."""
     facts = part.facts
     return Piece(
         part.table,
@@ -121,7 +114,7 @@ def piece_of_part(
         facts.time_range,
         facts.symbol,
         facts.bucket,
-        facts.fetches if planned is None else planned,
+        facts.fetches,
         facts.segments,
         received_components(facts.components, kinds),
     )
@@ -154,26 +147,3 @@ def unpacked(told: bytes) -> list[NDArray[np.int64]]:
     """Return the integers in what :func:`packed` made."""
     batch = pa.ipc.open_stream(told).read_next_batch()
     return [np.cumsum(numpy_array(column.flatten())) for column in batch.columns]
-
-
-@dataclass(frozen=True, eq=False)
-class Fetches:
-    """In how many units parts are wanted that several want.
-
-    Attributes
-    ----------
-    units, seqs
-        Of the parts in their units, in that order; int64, ``(parts,)``.
-    times
-        How many units want each; likewise.
-    """
-
-    units: NDArray[np.int64]
-    seqs: NDArray[np.int64]
-    times: NDArray[np.int64]
-
-    def of(self, unit: int, seq: int) -> int:
-        """Return in how many units a part of one is wanted."""
-        low, high = np.searchsorted(self.units, [unit, unit + 1])
-        at = low + np.searchsorted(self.seqs[low:high], seq)
-        return int(self.times[at]) if at < high and self.seqs[at] == seq else 1

@@ -6,6 +6,7 @@ clause finds which units want which parts.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,23 +31,17 @@ from tessel.spark_exec.tasks import (
     packed_rows,
     typed_errors,
 )
-from tessel.spark_exec.wire import (
-    ERROR_ROWS,
-    WireRow,
-    read_parts,
-    received,
-    sequences,
-    wire_rows,
-)
+from tessel.spark_exec.wire import ERROR_ROWS, WireRow, read_parts, received, sequences, wire_rows
 
-WEIGHT = "__tessel_weight"
-"""The last column of a sample: how many rows each row of it stands for."""
+_PLACE, _WEIGHT = "__tessel_place", "__tessel_weight"
+"""The last columns of a sample: the unit of each row, and how many rows it stands for."""
 
 
 def sample_task(most: int) -> TaskFunction:
     """Return the task that sends, of all its rows, at most so many at equal distances; errors too.
 
-    The distance is doubled whenever there are more, and stands beside the rows as their weight.
+    The distance is doubled whenever there are more, and stands beside the rows as their weight,
+    behind the ``seq`` of their unit.
     """
 
     def sample(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
@@ -61,7 +56,8 @@ def sample_task(most: int) -> TaskFunction:
             for part in read_parts(WireRow(0, row.seq, row.rows, row.blob) for row in rows):
                 places = np.arange(-passed % step, part.table.num_rows, step)
                 passed += part.table.num_rows
-                held.append(part.table.take(arrow_array(places)))
+                unit = arrow_array(np.full(len(places), place))
+                held.append(part.table.take(arrow_array(places)).append_column(_PLACE, unit))
                 rows_held += len(places)
                 while rows_held > most:
                     whole = concat_tables(held)
@@ -69,7 +65,7 @@ def sample_task(most: int) -> TaskFunction:
                     step, rows_held = 2 * step, held[0].num_rows
         if rows_held:
             weights = arrow_array(np.full(rows_held, step))
-            table = concat_tables(held).append_column(WEIGHT, weights)
+            table = concat_tables(held).append_column(_WEIGHT, weights)
             yield wire_rows(table, PartFacts(RowRange(0, rows_held)), seq=seq)
 
     return typed_errors(lambda batches: packed_rows(sample(batches)))
@@ -89,8 +85,8 @@ _KNOWN: pa.Schema = pa.schema(
     [(name, pa.int64()) for name in _NUMBERS]
     + [("segments", pa.list_(pa.string())), ("components", pa.list_(pa.string()))]
 )
+_FACTS = ("seq", *_NUMBERS[4:], "segments", "components")
 _NO_BUCKET = -1
-_BATCH_PARTS = 4096
 
 
 def known_of(rows: Iterable[WireRow]) -> WireRow | None:
@@ -121,7 +117,7 @@ def known_of(rows: Iterable[WireRow]) -> WireRow | None:
 def routed(
     rows: Iterable[WireRow],
     kinds: Mapping[str, type],
-    group: Callable[[list[UnitFacts]], Sequence[Sequence[int]]],
+    group: Callable[[Sequence[UnitFacts]], Sequence[Sequence[int]]],
 ) -> list[WireRow]:
     """Return where wire rows go, for units that want the parts at some positions each.
 
@@ -139,56 +135,81 @@ def routed(
     list of WireRow
         Integers, packed: how many units, parts and bytes there are, and the units without parts;
         the ``seq`` of rows, ascending, once for each unit that wants it, with the unit and the
-        ``seq`` there; the fields of :class:`~tessel.spark_exec.parts.Fetches`.
+        ``seq`` there.
     """
-    told = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
-    table = concat_tables(told).sort_by("seq")
-    sent, counts, pieces, sizes = (numpy_array(table.column(name)) for name in _NUMBERS[:4])
+    tables = [_KNOWN.empty_table(), *(decode(row.blob).table for row in rows)]
+    table = concat_tables(tables)
+    del tables
+    order = np.argsort(numpy_array(table.column("seq")))
+    sent, counts, pieces = (numpy_array(table.column(name))[order] for name in _NUMBERS[:3])
+    size = int(numpy_array(table.column("bytes")).sum())
     starts = np.flatnonzero(pieces == 0)
-    stops = np.append(starts, len(sent))[1:]
-    before = np.append(0, np.cumsum(counts))
-    parts = [
-        UnitFacts(
+    counts = np.add.reduceat(counts, starts) if len(starts) else counts
+    table = table.select(_FACTS).take(arrow_array(order[starts]))
+    del order, pieces
+    groups = group(_Parts(table, counts, kinds))
+    del table  # what is made from here on takes as much again
+    counts = np.fromiter(map(len, groups), np.int64, len(groups))
+    wanted = np.fromiter(itertools.chain.from_iterable(groups), np.int64, int(counts.sum()))
+    del groups
+    units = np.repeat(np.arange(len(counts)), counts)
+    places = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
+    seqs = sequences(np.zeros_like(places), places)
+    del places
+    own = np.diff(starts, append=len(sent))[wanted]
+    piece = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+    sources = sent[np.repeat(starts[wanted], own) + piece]
+    order = np.argsort(sources, kind="stable")
+    to = (sources, np.repeat(units, own), np.repeat(seqs, own) + piece)
+    totals = np.array([len(counts), len(starts), size]), np.flatnonzero(counts == 0)
+    told = packed(totals), packed(each[order] for each in to)
+    return [WireRow(0, seq, 0, blob) for seq, blob in enumerate(told)]
+
+
+class _Parts(Sequence[UnitFacts]):
+    """The facts of parts, each made of columns when it is asked for: as objects all take 1 KB each.
+
+    Parameters
+    ----------
+    table
+        The columns ``_FACTS``, a row a part.
+    counts
+        The rows of each.
+    kinds
+        The classes of components by name.
+    """
+
+    def __init__(
+        self, table: pa.Table, counts: NDArray[np.int64], kinds: Mapping[str, type]
+    ) -> None:
+        *numbers, segments, components = table.columns
+        self._numbers = counts, *map(numpy_array, numbers)
+        self._lists = segments.combine_chunks(), components.combine_chunks()
+        self._kinds = kinds
+
+    def __len__(self) -> int:
+        return len(self._numbers[0])
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[each] for each in range(len(self))[at]]
+        rows, seq, columns, start, stop, is_timed, first, last, symbol, bucket = (
+            each.item(at) for each in self._numbers
+        )
+        segments, components = (
+            each[at].as_py() if len(each.values) else () for each in self._lists
+        )
+        return UnitFacts(
             unit_number(seq),
-            count,
+            rows,
             RowRange(start, stop),
             ColRange(0, columns),
             TimeRange(first, last) if is_timed else None,
             symbol,
             None if bucket == _NO_BUCKET else bucket,
             tuple(segments),
-            received_components(zip(components[::2], components[1::2], strict=True), kinds),
+            received_components(zip(components[::2], components[1::2], strict=True), self._kinds),
         )
-        for count, (seq, _, _, _, columns, start, stop, is_timed, first, last, *others) in zip(
-            (before[stops] - before[starts]).tolist(),
-            _tuples(table.take(arrow_array(starts))),
-            strict=True,
-        )
-        for symbol, bucket, segments, components in [others]
-    ]
-    groups = group(parts)
-    counts = np.fromiter(map(len, groups), np.int64, len(groups))
-    wanted = np.fromiter(itertools.chain.from_iterable(groups), np.int64, int(counts.sum()))
-    units = np.repeat(np.arange(len(groups)), counts)
-    places = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
-    seqs = sequences(np.zeros_like(places), places)
-    times = np.bincount(wanted, minlength=len(parts))[wanted]
-    own = (stops - starts)[wanted]
-    piece = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
-    sources = sent[np.repeat(starts[wanted], own) + piece]
-    order = np.argsort(sources, kind="stable")
-    to = np.stack([sources, np.repeat(units, own), np.repeat(seqs, own) + piece])
-    arrays: tuple[Iterable[NDArray[np.int64]], ...] = (
-        [np.array([len(groups), len(parts), sizes.sum()]), np.flatnonzero(counts == 0)],
-        to[:, order],
-        np.stack([units, seqs, times])[:, times > 1],
-    )
-    return [WireRow(0, seq, 0, packed(each)) for seq, each in enumerate(arrays)]
-
-
-def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    for batch in table.to_batches(max_chunksize=_BATCH_PARTS):
-        yield from zip(*batch.to_pydict().values(), strict=True)
 
 
 def facts_task() -> TaskFunction:
@@ -234,16 +255,24 @@ def group_task(chain: str, plugins: bytes, barriers: int) -> TaskFunction:
 
 
 def route_task(routes: bytes) -> TaskFunction:
-    """Return the task that sends each wire row to the units that want it, as ``routed`` tells."""
+    """Return the task that sends each wire row to the units that want it, as ``routed`` tells.
+
+    The facts of a part that several want say how many.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sources, *to = unpacked(routes)
         units = np.stack(to)
 
         def sent(row: WireRow) -> list[WireRow]:
-            low, high = np.searchsorted(sources, [row.seq, row.seq + 1])
+            low, high = np.searchsorted(sources, [row.seq, row.seq + 1]).tolist()
+            blob = row.blob
+            if high - low > 1:
+                part = decode(blob)
+                facts = dataclasses.replace(part.facts, fetches=high - low)
+                blob = encode(part.table, facts, piece=part.piece, pieces=part.pieces)
             wanted = units[:, low:high].T.tolist()
-            return [WireRow(unit, seq, row.rows, row.blob) for unit, seq in wanted]
+            return [WireRow(unit, seq, row.rows, blob) for unit, seq in wanted]
 
         yield from each_row(sent)(batches)
 

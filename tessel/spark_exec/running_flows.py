@@ -29,7 +29,6 @@ from tessel.spark_exec.flows import (
     NarrowFlow,
     TaskFlow,
     UnionFlow,
-    barriers_of,
 )
 from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_of_rows, unit_rows
@@ -106,14 +105,13 @@ class FlowRunner:
             frames = []
             for part in flow.parts:
                 frames.append(self.frame(part, then, split))
-                less = flow.barriers - barriers_of(part)
+                less = flow.barriers - part.barriers
                 if less:
                     frames[-1] = self._jobs.mapped(frames[-1], later_errors_task(less))
             return functools.reduce(lambda one, other: one.unionAll(other), frames)
         if isinstance(flow, FrameFlow):
             task = reduce_task(
                 flow.steps,
-                flow.planned,
                 flow.everything,
                 flow.barriers,
                 self.plugins,
@@ -130,9 +128,9 @@ class FlowRunner:
         )
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
-        """Return the units of a flow as wire rows in buckets of their own, computed once."""
-        frame = self._jobs.by_unit(self._jobs.kept(self.frame(flow)))
-        return FrameFlow(frame, partitions=self.tasks(flow), barriers=barriers_of(flow))
+        """Return the units of a flow as wire rows in buckets of their own."""
+        frame = self._jobs.by_unit(self.frame(self.kept(flow)))
+        return FrameFlow(frame, partitions=self.tasks(flow), barriers=flow.barriers)
 
     def carried(
         self, flow: NarrowFlow | FrameFlow, stage: Stage, carries: Carries
@@ -235,7 +233,7 @@ class FlowRunner:
             told, frames = self._rows_told(flow)
             if told and not frames:
                 return self._jobs.rows_of(told, in_turn(self._source(flow), then))
-        return self.rows(self.frame(flow, then), barriers_of(flow))
+        return self.rows(self.frame(flow, then), flow.barriers)
 
     def rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
         """Run a frame and return its rows; raise an error from before the last barrier."""
@@ -295,7 +293,7 @@ class FlowRunner:
         elif isinstance(flow, DriverFlow):
             yield from flow.units
         else:
-            frame, barriers = self._jobs.kept(self.frame(flow)), barriers_of(flow)
+            frame, barriers = self._jobs.kept(self.frame(flow)), flow.barriers
             few = few_task(PARTITION_BYTES // self.tasks(flow), sizes=True)
             told = self.rows(self._jobs.mapped(frame, few), barriers)
             if not any(row.rows == WITHHELD_ROWS for row in told):
@@ -316,7 +314,7 @@ class FlowRunner:
     def kept(self, flow: TaskFlow) -> TaskFlow:
         """Return a flow that is run twice; what lies before its last barriers is run once."""
         if isinstance(flow, FrameFlow):
-            return dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
+            return dataclasses.replace(flow, frame=self._jobs.exchanged(flow.frame))
         if isinstance(flow, UnionFlow):
             parts = [self.kept(part) for part in flow.parts]
             return UnionFlow(tuple(part for part in parts if not isinstance(part, UnionFlow)))

@@ -37,14 +37,7 @@ from tessel.spark_exec.chains import (
     ready_chain,
 )
 from tessel.spark_exec.errors_wire import WorkerError, error_row
-from tessel.spark_exec.parts import (
-    Fetches,
-    piece_of_part,
-    place_of_unit,
-    schema_of_part,
-    unit_rows,
-    unpacked,
-)
+from tessel.spark_exec.parts import piece_of_part, place_of_unit, schema_of_part, unit_rows
 from tessel.spark_exec.plugins import kinds_of, load_plugins
 from tessel.spark_exec.units import UnitRun, renumbered, told_units
 from tessel.spark_exec.wire import (
@@ -62,8 +55,8 @@ from tessel.spark_exec.wire import (
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
 
-UnitSplit = Callable[[ProcessingUnit], ProcessingUnit]
-"""What puts the rows of a unit into buckets."""
+UnitSplit = Callable[[ProcessingUnit, int], ProcessingUnit]
+"""What puts the rows of a unit into buckets; it is told the ``seq``, too."""
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
@@ -125,7 +118,7 @@ def source_task(
 
                 def work(seq: int = seq, run: UnitRun = run) -> list[WireRow]:
                     unit = run()
-                    return unit_rows(unit if split is None else split(unit), seq, blob_bytes)
+                    return unit_rows(unit if split is None else split(unit, seq), seq, blob_bytes)
 
                 yield guarded(work, seq, 0)
 
@@ -166,7 +159,6 @@ def _combined(
 
 def reduce_task(
     steps: Sequence[ReduceStep],
-    planned: bytes | None,
     everything: bool,
     barriers: int,
     plugins: bytes,
@@ -180,8 +172,6 @@ def reduce_task(
     ----------
     steps
         What runs.
-    planned
-        In how many units each part is wanted, as ``routed`` tells; None where that is one.
     everything
         Whether all that arrives is one unit, whatever its bucket.
     barriers
@@ -210,7 +200,6 @@ def reduce_task(
         yield errors
         if any(error.bucket < barriers for error in errors):
             return  # the answer is that error: a unit with holes must not be computed
-        fetches = None if planned is None else Fetches(*unpacked(planned))
         for bucket in sorted(buckets):
             seqs = _seqs(steps, sequence(0, bucket))
             if seqs is None:
@@ -219,12 +208,11 @@ def reduce_task(
             def work(bucket: int = bucket, seqs: Sequence[int] = seqs) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
                 kinds = kinds_of(load_plugins(plugins).values())
-                wanted = [fetches.of(bucket, part.seq) if fetches else 1 for part in parts]
-                pieces = [piece_of_part(p, kinds, n) for p, n in zip(parts, wanted, strict=True)]
+                pieces = [piece_of_part(part, kinds) for part in parts]
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit, carried.get(bucket, ()))
-                unit = unit if split is None else split(unit)
+                unit = unit if split is None else split(unit, seqs[-1])
                 return unit_rows(unit, seqs[-1], blob_bytes)
 
             yield guarded(work, seqs[-1], barriers)

@@ -10,7 +10,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.errors import MissingDependencyError
 
@@ -91,6 +93,21 @@ def partitioned(frame: DataFrame, number: Column, partitions: int) -> DataFrame:
     return frame.repartition(partitions, of.get(values, number))
 
 
+def read_again(frame: DataFrame) -> DataFrame:
+    """Return a frame of the rows behind an exchange that all jobs read from the files of the first.
+
+    A plan of Spark SQL makes its exchanges anew in each job; as an RDD they are the same in all.
+    The files are deleted when no frame needs them, as those of any exchange. Not on Spark Connect,
+    which has no RDDs.
+    """
+    of: Any = frame
+    # Where a session adapts plans while they run, the exchange is made here.
+    rows = of._jdf.queryExecution().toRdd()
+    made = of.sparkSession._jsparkSession.internalCreateDataFrame(rows, of._jdf.schema(), False)
+    again: DataFrame = type(of)(made, of.sparkSession)
+    return again
+
+
 def inheriting_thread(session: SparkSession, work: Callable[[], None]) -> Thread:
     """Return a thread, to be started, whose jobs have the tags and properties of this one's."""
     from pyspark import InheritableThread
@@ -112,30 +129,20 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 @functools.lru_cache(maxsize=64)
-def _values(partitions: int) -> tuple[int, ...]:
-    """Return for each partition the least number that Spark's hash takes to it."""
-    found: dict[int, int] = {}
-    value = 0
-    while len(found) < partitions:
-        found.setdefault(_hashed(value) % partitions, value)
-        value += 1
-    return tuple(found[each] for each in range(partitions))
+def _values(partitions: int) -> list[int]:
+    """Return for each partition the least number that Spark's hash of an int takes to it.
+
+    It is Murmur3 of 32 bits, as a signed number. Of so many numbers each partition has some.
+    """
+    mixed = np.arange(64 * partitions, dtype=np.uint32) * np.uint32(0xCC9E2D51)
+    mixed = np.uint32(_SEED) ^ _turned(mixed, 15) * np.uint32(0x1B873593)
+    mixed = _turned(mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64) ^ np.uint32(4)
+    for bits, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ mixed >> np.uint32(bits)) * np.uint32(factor)
+    hashed = (mixed ^ mixed >> np.uint32(16)).view(np.int32)
+    found: list[int] = np.unique(hashed % partitions, return_index=True)[1].tolist()
+    return found
 
 
-def _hashed(value: int) -> int:
-    """Return Spark's hash of one int: Murmur3 of 32 bits, as a signed number."""
-    mixed = _turned(_times(value, 0xCC9E2D51), 15)
-    mixed = _turned(_SEED ^ _times(mixed, 0x1B873593), 13)
-    mixed = (_times(mixed, 5) + 0xE6546B64) & 0xFFFFFFFF ^ 4
-    mixed = _times(mixed ^ mixed >> 16, 0x85EBCA6B)
-    mixed = _times(mixed ^ mixed >> 13, 0xC2B2AE35)
-    mixed ^= mixed >> 16
-    return mixed - (mixed >> 31 << 32)
-
-
-def _times(left: int, right: int) -> int:
-    return left * right & 0xFFFFFFFF
-
-
-def _turned(word: int, bits: int) -> int:
-    return (word << bits | word >> 32 - bits) & 0xFFFFFFFF
+def _turned(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    return words << np.uint32(bits) | words >> np.uint32(32 - bits)

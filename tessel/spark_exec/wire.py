@@ -181,7 +181,7 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
     """Yield the wire rows of record batches that Spark delivers; types are checked by name."""
     for batch in batches:
         try:
-            columns = [batch.column(name).cast(kind.type) for name, kind in _fields()]
+            columns = [batch.column(each.name).cast(each.type) for each in WIRE_SCHEMA]
         except (KeyError, pa.ArrowException) as error:
             raise damaged_part(f"its row is not {WIRE_DDL!r} ({error})") from error
         for bucket, seq, rows, blob in zip(*columns, strict=True):
@@ -227,7 +227,3 @@ def _decoded(row: WireRow) -> Part:
     if part.table.num_rows != row.rows:
         raise damaged_part(f"it has {part.table.num_rows} rows and its row says {row.rows}")
     return part
-
-
-def _fields() -> Iterator[tuple[str, pa.Field]]:
-    return ((field.name, field) for field in WIRE_SCHEMA)

@@ -44,22 +44,26 @@ QUERIES = [
 
 @dataclass(frozen=True)
 class Takes(Whole):
-    """Takes a while for each unit; the first attempt of the first task takes very long."""
+    """Takes a while for each unit; the first attempt of the first task takes very long.
+
+    With a path, tasks but the first wait until something is there.
+    """
 
     name: ClassVar[str] = "test_takes"
     seconds: float
     straggles: bool = False
+    until: str | None = None
 
     @property
     def structure(self) -> ts.ClauseInfo:
         return ts.ClauseInfo(ts.Structure.ROW_SLICE, ts.Structure.ROW_SLICE)
 
     def process(self, unit: ts.ProcessingUnit) -> ts.ProcessingUnit:
-        _wait(self.seconds, self.straggles)
+        _wait(self.seconds, self.straggles, self.until)
         return unit
 
 
-def _wait(seconds: float, straggles: bool) -> None:
+def _wait(seconds: float, straggles: bool, until: str | None = None) -> None:
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -67,14 +71,18 @@ def _wait(seconds: float, straggles: bool) -> None:
         return  # on threads
     first = task.partitionId() == 0 and task.attemptNumber() == 0
     time.sleep(60 if straggles and first else seconds)
+    if until is not None and task.partitionId() > 0:
+        _until(Path(until).exists)
 
 
-def _slow_rows(seconds: float, straggles: bool = False) -> Callable[..., Iterator[pa.RecordBatch]]:
+def _slow_rows(
+    seconds: float, straggles: bool = False, until: str | None = None
+) -> Callable[..., Iterator[pa.RecordBatch]]:
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from tests.spark_exec.cluster_drivers import _wait
 
         for batch in batches:
-            _wait(seconds, straggles)
+            _wait(seconds, straggles, until)
             yield batch
 
     return slow
@@ -93,9 +101,15 @@ def _store(folder: Path) -> ts.Store:
     return store
 
 
-def _write(store: ts.Store, name: str, seconds: float, straggles: bool = False) -> None:
+def _write(
+    store: ts.Store,
+    name: str,
+    seconds: float,
+    straggles: bool = False,
+    until: str | None = None,
+) -> None:
     frame = spark_session().range(0, ROWS, 1, 12).withColumnRenamed("id", "t")
-    slow = frame.mapInArrow(_slow_rows(seconds, straggles), "t long")
+    slow = frame.mapInArrow(_slow_rows(seconds, straggles, until), "t long")
     writer = slow.write.format("tessel").options(store=store.uri, symbol=name, index="t")
     writer.mode("append").save()
 
@@ -175,7 +189,6 @@ def grows(master: str, folder: Path) -> None:
     status = spark_session().sparkContext._jsc.sc().getExecutorMemoryStatus
     store, executor = _store(folder), SparkExecutor()
     shuffled = Q.then(Takes(0.3)).groupby("k").agg(n=("x", "nunique"), m=("x", "sum"))
-    _until(lambda: status().size() - 1 == 1)
     for query in (shuffled, Q.then(Takes(0.3)).sort("x").filter("k != 'b'")):
         numbers = _numbers_meanwhile(
             lambda: status().size() - 1, partial(assert_parity, store, "a", query, executor)
@@ -207,12 +220,13 @@ def failures(cluster: Cluster, folder: Path) -> None:
     """Check queries and writes of which a process is killed, or a task runs twice."""
     _session(cluster.master)
     store, executor = _store(folder), SparkExecutor()
-    shuffled = Q.then(Takes(0.3)).groupby("k").agg(n=("x", "nunique"), m=("x", "sum"))
     for what in ("python", "executor", "worker"):
-        with _killed(cluster, what):
-            assert_parity(store, "a", shuffled, executor)
-        with _killed(cluster, what):
-            _write(store, what, 0.6)
+        with _killed(cluster, what, folder / f"{what} read") as until:
+            shuffled = Q.then(Takes(0.3, until=until)).groupby("k")
+            query = shuffled.agg(n=("x", "nunique"), m=("x", "sum"))
+            assert_parity(store, "a", query, executor)
+        with _killed(cluster, what, folder / f"{what} written") as until:
+            _write(store, what, 0.6, until=until)
         _check_written(store, what)
     assert_parity(store, "a", Q.then(Takes(0.1, True)).tail(900), executor)
     _write(store, "twice", 0.1, True)
@@ -220,8 +234,11 @@ def failures(cluster: Cluster, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _killed(cluster: Cluster, what: str) -> Iterator[None]:
-    """Kill a process of the youngest worker's machine while tasks of the block run."""
+def _killed(cluster: Cluster, what: str, told: Path) -> Iterator[str]:
+    """Kill a process of the youngest worker's machine while tasks of the block run.
+
+    They wait for the path that is given, which is there once something is killed.
+    """
     killed: list[int] = []
     tracker = spark_session().sparkContext.statusTracker()
 
@@ -233,10 +250,11 @@ def _killed(cluster: Cluster, what: str) -> Iterator[None]:
                 for pid in victims(cluster.workers[-1], what)[:1]:
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
+                    told.touch()
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    yield
+    yield str(told)
     assert killed, what
     if what == "worker":
         cluster.add_worker()

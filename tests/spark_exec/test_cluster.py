@@ -96,7 +96,11 @@ def test_the_first_cluster_of_the_docs_answers(tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "TESSEL_SPARK_START_TIMEOUT": "600",  # other work may hold a start up
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         timeout=500,  # against hangs alone

@@ -80,6 +80,8 @@ def test_queries_and_the_data_source(server: str, tmp_path: Path) -> None:
             q.groupby("k").agg(n=("t", "count")),
             q.groupby("k").agg(n=("t", "nunique")),
             q.tail(60).sort("k"),
+            q.distinct("k", "t").tail(9).filter("t > 3"),
+            q.distinct("k", "t").shift({{"before": "t"}}, by="k"),
         ):
             assert_parity(store, "a", query, executor)
         job = store.scan("a").submit(executor=executor)

@@ -248,12 +248,12 @@ def _run(task: Callable[..., object], rows: list[WireRow]) -> list[WireRow]:
 def test_errors_pass_every_task_and_stop_what_would_be_computed_with_holes() -> None:
     failed = error_row(IntegerOverflowError("too much"), seq=sequence(0, 3), bucket=0)
     chain = json.dumps({"clauses": [], "schemas": [_NO_COLUMNS]})
-    reduce = reduce_task([chain], None, False, 1, b"", 1 << 20)
+    reduce = reduce_task([chain], False, 1, b"", 1 << 20)
     marker = WireRow(2, 0, -2, b"")
     assert _run(reduce, [marker]) == []
     assert _run(reduce, [marker, failed]) == [failed]
     assert _run(facts_task(), [failed, marker]) == [failed, marker]
-    _, routes, _ = routed((), {}, lambda parts: [])
+    _, routes = routed((), {}, lambda parts: [])
     assert _run(route_task(routes.blob), [failed, marker]) == [failed, marker]
     assert failed.rows == ERROR_ROWS
 

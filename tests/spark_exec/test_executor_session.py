@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -97,6 +98,57 @@ def test_nothing_is_left_behind_and_nothing_configured(
         assert _left_behind(spark) == ({"of-the-user"}, True)
     finally:
         spark.removeTag("of-the-user")
+
+
+@pytest.mark.parametrize("adaptive", ["false", "true"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        Q.distinct("k", "i").shift({"before": "v"}, by="k"),
+        Q.distinct("k", "i").resample("6h").agg(m=("v", "median")),
+        Q.distinct("k", "i").tail(30).filter("i % 2 == 0"),
+    ],
+    ids=str,
+)
+def test_a_second_job_reads_what_an_exchange_wrote(
+    spark: SparkSession,
+    store: Store,
+    query: QueryBuilder,
+    adaptive: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.adaptive.enabled", adaptive)
+    context: Any = spark.sparkContext
+    held: list[Any] = []
+    of_versions = jobs.read_again
+
+    def noting(frame: Any) -> Any:
+        made: Any = of_versions(frame)
+        rows = made._jdf.queryExecution().toRdd()
+        held.append(context._jvm.java.lang.ref.WeakReference(rows))
+        return made
+
+    monkeypatch.setattr(jobs, "read_again", noting)
+    context.addJobTag("again")
+    try:
+        with options(hash_bucket_bytes=1_000):
+            found = assert_parity(store, "a", query, SparkExecutor(theirs))
+    finally:
+        context.removeJobTag("again")
+    context._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+    tracker = context.statusTracker()
+    stages = [
+        tracker.getStageInfo(stage)
+        for job in context._jsc.sc().statusTracker().getJobIdsForTag("again")
+        for stage in tracker.getJobInfo(job).stageIds
+    ]
+    assert isinstance(found, pa.Table)
+    assert held
+    assert any(stage.numCompletedTasks == 0 for stage in stages)  # skipped: its files are there
+    while any(each.get() is not None for each in held):  # until then Spark keeps the files
+        gc.collect()
+        context._jvm.java.lang.System.gc()
 
 
 def test_a_users_session_with_stock_settings_gives_the_same(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +22,11 @@ from tessel.clauses.spill.sorting import KeyRanges
 from tessel.clauses.units.reduced import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError
-from tessel.spark_exec import SparkExecutor, barriers
+from tessel.spark_exec import SparkExecutor, barriers, flows
 from tessel.spark_exec.errors_wire import error_row
 from tessel.spark_exec.flows import FrameFlow
 from tessel.spark_exec.parts import unit_rows
-from tessel.spark_exec.routing import WEIGHT, sample_task
+from tessel.spark_exec.routing import sample_task
 from tessel.spark_exec.wire import ERROR_ROWS, WireRow, read_parts, sequence
 from tessel.testing.parity import Failure, assert_parity, assert_same
 from tests.clauses.orders import order_of_rows
@@ -74,6 +75,7 @@ def _table(rows: int, seed: int, *, spread: int) -> pa.Table:
     missing=st.sampled_from(["first", "last"]),
     parts=st.integers(1, 9),
     sampled=st.integers(1, 60),
+    slices=st.lists(st.integers(0, 60), max_size=6).map(sorted),
 )
 def test_ranges_in_their_order_are_all_rows_in_order(
     rows: int,
@@ -84,20 +86,26 @@ def test_ranges_in_their_order_are_all_rows_in_order(
     missing: str,
     parts: int,
     sampled: int,
+    slices: list[int],
 ) -> None:
     table = _table(rows, seed, spread=spread)
+    unit_of_row = np.searchsorted(slices, np.arange(rows), side="right")
     ordering = Ordering(tuple(by), tuple(descending[: len(by)]), missing)  # type: ignore[arg-type]
-    sample = table.select(by).slice(0, sampled)
+    chosen = np.random.default_rng(seed).permutation(rows)[:sampled]  # units in any order
+    sample = table.select(by).take(chosen)
     weights = np.random.default_rng(seed).integers(1, 5, sample.num_rows)
-    ranges = KeyRanges.of_sample(ordering, sample, weights, parts)
-    found = ranges.of_rows(table)
-    assert len(found) == rows
+    ranges = KeyRanges.of_sample(ordering, sample, weights, unit_of_row[chosen], parts)
+    assert len(ranges) <= 2 * parts + 2
+    found = np.empty(rows, np.int64)
+    for place in set(unit_of_row.tolist()):
+        own = table.filter(unit_of_row == place)
+        of_own = ranges.of_rows(own, place)
+        found[unit_of_row == place] = of_own
+        for piece in ranges.split(unit_of_table(3, 0, own, "t"), place).pieces:
+            assert piece.bucket is not None
+            in_piece = own.take(np.flatnonzero(of_own == piece.bucket))
+            assert piece.table.column("i") == in_piece.column("i")
     assert 0 <= found.min() <= found.max() < len(ranges)
-    unit = unit_of_table(3, 0, table, "t")
-    for piece in ranges.split(unit).pieces:
-        assert piece.bucket is not None
-        own = table.take(np.flatnonzero(found == piece.bucket))
-        assert piece.table.column("i") == own.column("i")
     in_ranges = []
     for part in range(len(ranges)):
         own = np.flatnonzero(found == part)
@@ -111,15 +119,31 @@ def test_ranges_are_of_about_as_many_rows() -> None:
     keys = pa.table({"x": random.lognormal(size=200_000)})
     sample = keys.slice(0, 8_000)
     ordering = Ordering(("x",), (True,))
-    found = KeyRanges.of_sample(ordering, sample, np.full(8_000, 25), 8).of_rows(keys)
+    weights, units = np.full(8_000, 25), np.zeros(8_000, np.int64)
+    found = KeyRanges.of_sample(ordering, sample, weights, units, 8).of_rows(keys, 0)
     counts = np.bincount(found)
     assert counts.max() <= 1.2 * 200_000 / 8
+
+
+def test_rows_of_one_key_are_divided_by_units() -> None:
+    units = np.repeat(np.arange(100), 1_000)
+    keys = pa.table({"x": np.where(np.arange(100_000) % 10 < 8, 5, np.arange(100_000) % 7)})
+    ordering = Ordering(("x",), (False,))
+    chosen = np.arange(0, 100_000, 25)
+    weights, places = np.full(len(chosen), 25), units[chosen]
+    ranges = KeyRanges.of_sample(ordering, keys.take(chosen), weights, places, 8)
+    found = [ranges.of_rows(keys.filter(units == unit), unit) for unit in range(100)]
+    counts = np.bincount(np.concatenate(found))
+    assert counts.max() <= 1.2 * 100_000 / 8  # eight tenths of the rows have one key
+    assert np.count_nonzero(counts) <= 8 + 4
 
 
 def test_rows_of_a_sample_count_by_their_weights() -> None:
     keys = pa.table({"x": list(range(100))})
     weights = np.where(np.arange(100) < 10, 91, 1)  # nine tenths of the rows are the first ten
-    ranges = KeyRanges.of_sample(Ordering(("x",), (False,)), keys, weights, 5)
+    ranges = KeyRanges.of_sample(
+        Ordering(("x",), (False,)), keys, weights, np.zeros(100, np.int64), 5
+    )
     assert sum(each < 10 for each in ranges.bounds.column("x").to_pylist()) >= 4
 
 
@@ -159,8 +183,12 @@ def test_a_sample_stands_for_all_rows_at_equal_distances(sizes: list[int], most:
     assert len(parts) == bool(total)
     for part in parts:
         assert 0 < part.table.num_rows <= most
-        (step,) = set(part.table.column(WEIGHT).to_pylist())
-        assert part.table.column("i").to_pylist() == list(range(0, total, step))
+        places, steps = (each.to_pylist() for each in part.table.columns[-2:])
+        (step,) = set(steps)
+        taken = range(0, total, step)
+        assert part.table.column("i").to_pylist() == list(taken)
+        stops = list(itertools.accumulate(sizes))
+        assert places == [sequence(0, bisect.bisect_right(stops, row)) for row in taken]
         assert total <= most or part.table.num_rows * 2 * step > total - 2 * step
 
 
@@ -173,6 +201,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     with options(segment_rows=170, fsync=False):
         made.write("many", _table(ROWS, 1, spread=2_000), index="t")
         made.write("few", _table(ROWS, 2, spread=12), index="t")
+        one = _table(ROWS, 3, spread=2_000)
+        made.write("one", one.set_column(5 - 1, "w", pa.array([7] * ROWS, pa.int16())), index="t")
         made.write("empty", _table(0, 0, spread=1), index="t")
     return made
 
@@ -235,6 +265,29 @@ def test_ranges_give_what_one_sort_gives(
     if not fails_before and query is not SORTS[7]:
         assert noted
         assert noted[0] > 3
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "query",
+    [
+        Q.sort("w"),
+        Q.filter("i % 5 > 0").apply("x", "w * 2").sort("w", "x", descending=True),
+        Q.concat("few").sort("w"),
+        Q.distinct("i", "w").sort("w"),
+    ],
+    ids=str,
+)
+def test_rows_that_are_equal_in_all_keys_are_many_ranges(
+    store: Store, query: QueryBuilder, ranged: SparkExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = _noted_ranges(monkeypatch)
+    monkeypatch.setattr(barriers, "PARTITION_BYTES", 2_000)
+    monkeypatch.setattr(flows, "may_be_joined", lambda *_: False)  # ranges are of whole units
+    with options(hash_bucket_bytes=4_000):
+        found = assert_parity(store, "one", query, ranged)
+    assert isinstance(found, pa.Table)
+    assert noted[-1] > 6
 
 
 @pytest.mark.spark

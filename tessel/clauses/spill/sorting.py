@@ -20,7 +20,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -85,37 +85,50 @@ class KeyRanges:
     Attributes
     ----------
     ordering
-        By what rows are ordered: rows of one key, missing ones too, are in one range.
+        By what rows are ordered: rows of one key of one unit are in one range.
     bounds
         The keys between ranges, in order.
     is_after
         For each whether it is the last key of the range before it; else the first one behind.
+    units
+        For the number of a range of one key, at which units its parts after the first begin.
     """
 
     ordering: Ordering
     bounds: pa.Table
     is_after: NDArray[np.bool_]
+    units: Mapping[int, Rows]
 
     @classmethod
-    def of_sample(cls, ordering: Ordering, keys: pa.Table, weights: Rows, parts: int) -> KeyRanges:
+    def of_sample(
+        cls, ordering: Ordering, keys: pa.Table, weights: Rows, units: Rows, parts: int
+    ) -> KeyRanges:
         """Return about so many ranges of as many rows each, from a sample: one row at least.
 
-        ``weights`` says how many rows each row of it stands for.
+        ``weights`` says how many rows each of its rows stands for, ``units`` where its unit is.
         """
         order, numbers = ordering.order_and_numbers(keys)
         ends = np.cumsum(weights[order])
         picks = np.searchsorted(ends, np.arange(parts) * ends[-1] // parts, side="right")
-        division = _division(0, keys.num_rows, picks, numbers, order)
-        cuts, is_after, _ = map(np.array, zip(*division, strict=True))
-        return cls(ordering, keys.take(arrow_array(order[cuts - is_after])), is_after)
+        division = list(_division(0, keys.num_rows, picks, numbers, order))
+        cuts, is_after, one_key = map(np.array, zip(*division, strict=True))
+        divided = {}
+        for at in np.flatnonzero(one_key).tolist():
+            rows = order[cuts[at - 1] : cuts[at]]
+            rows = rows[np.argsort(units[rows], kind="stable")]
+            own = np.cumsum(weights[rows])
+            begins = np.arange(1, own[-1] * parts // ends[-1]) * ends[-1] // parts
+            begun = np.unique(units[rows[np.searchsorted(own, begins, side="right")]])
+            divided[at] = begun[begun > units[rows[0]]]
+        return cls(ordering, keys.take(arrow_array(order[cuts - is_after])), is_after, divided)
 
     def __len__(self) -> int:
-        return len(self.is_after) + 1
+        return len(self.is_after) + 1 + sum(map(len, self.units.values()))
 
-    def of_rows(self, table: pa.Table) -> Rows:
-        """Return the range of each row; int64, shape ``(rows,)``."""
-        bounds = (self.bounds.filter(arrow_array(each)) for each in (~self.is_after, self.is_after))
-        before, after = bounds
+    def of_rows(self, table: pa.Table, unit: int) -> Rows:
+        """Return the range of each row of the unit at a place; int64, shape ``(rows,)``."""
+        before = self.bounds.filter(arrow_array(~self.is_after))
+        after = self.bounds.filter(arrow_array(self.is_after))
         keys = table.select(self.ordering.by)
         # Of equal keys, what comes first is first: a bound that is before its key, or after it.
         order, _ = self.ordering.order_and_numbers(concat_tables([before, keys, after]))
@@ -123,12 +136,16 @@ class KeyRanges:
         is_bound = (rows < 0) | (rows >= keys.num_rows)
         found = np.empty(keys.num_rows, np.int64)
         found[rows[~is_bound]] = np.cumsum(is_bound)[~is_bound]
-        return found
+        numbers = np.arange(len(self.is_after) + 1)
+        for at, begun in self.units.items():
+            numbers[at] += np.searchsorted(begun, unit, side="right")
+            numbers[at + 1 :] += len(begun)
+        return numbers[found]
 
-    def split(self, unit: ProcessingUnit) -> ProcessingUnit:
+    def split(self, unit: ProcessingUnit, place: int) -> ProcessingUnit:
         """Return a unit with a piece for each range that has rows of it, which stay in order."""
         table, schema = unit.table, TableSchema(unit.schema.arrow)
-        return unit_in_buckets(unit, table, schema, self.of_rows(table), len(self))
+        return unit_in_buckets(unit, table, schema, self.of_rows(table, place), len(self))
 
 
 class ExternalSort(Closing):

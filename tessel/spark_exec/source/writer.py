@@ -24,17 +24,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tessel.errors import (
-    IndexColumnError,
-    SchemaMismatchError,
-    UnsortedIndexError,
-)
+from tessel.errors import IndexColumnError, SchemaMismatchError, UnsortedIndexError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.spark_exec.source.options import WriteOptions
