@@ -122,7 +122,7 @@ class Accumulators:
             return made
         made = cls.of(codes[:0], groups, lowest, highest + 1)
         for exponent, numbers in parts.items():
-            made._cells.reshape(groups, -1)[:, exponent // LIMB_BITS - lowest] = numbers
+            made._cells[exponent // LIMB_BITS - lowest :: highest - lowest + 2] = numbers
         return made
 
     @classmethod

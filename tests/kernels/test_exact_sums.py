@@ -533,7 +533,7 @@ def test_parts_and_limbs_are_one_sum(
     as_limbs = [ExactSums(GROUPS, each.limbs) for each in parts]
     codes = np.array(data.draw(st.lists(GROUP, min_size=GROUPS, max_size=GROUPS)) * len(parts))
     found, wanted = (ExactSums.total(each, codes, GROUPS) for each in (parts, as_limbs))
-    taken = np.array([2, 0, 2])
+    taken = np.array(data.draw(st.lists(GROUP, max_size=3)), np.int64)
     divisors = None if counts is None else np.array(counts)
     few = None if divisors is None else divisors[taken]
     for one, other, by in (
