@@ -19,9 +19,11 @@ import json
 import sys
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError, UnicodeTextError, UnsupportedTypeError
 from tessel.store.frames import check_column_names
 from tessel.store.pandas_shape import PandasShape
@@ -73,7 +75,7 @@ def read_pandas(data: Any) -> PandasColumns:
     for at, (name, part) in enumerate(zip(levels, parts, strict=True) if len(levels) > 1 else ()):
         codes = index.codes[at]
         if part.dtype.kind in "iu" and (codes < 0).any():  # pandas gives such values as floats
-            level = pa.array(part).take(pa.array(codes, mask=codes < 0))
+            level = arrow_array(np.asarray(part)).take(arrow_array(codes, mask=codes < 0))
             table = table.set_column(len(names) + at, name, level)
             told[len(names) + at]["numpy_type"] = str(part.dtype)
     text = str(pandas.Index(["a"]).dtype)
