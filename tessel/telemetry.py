@@ -224,7 +224,7 @@ def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -
 
 def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
-    if _records.get() or _subscribers or _followers.get():
+    if is_followed():
         return _Span(name, attributes)
     return contextlib.nullcontext(attributes)  # a generator would cost more than what it surrounds
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import ExpressionError, shown
 from tessel.expression.types import (
+    DAY_NANOSECONDS,
     UNIT_NANOSECONDS,
     Family,
     family,
@@ -30,7 +31,6 @@ from tessel.expression.types import (
 _ADAPTING = {"int": pa.int64(), "float": pa.float64()}
 _PLAIN_KINDS = {pa.large_string(): "text", pa.large_binary(): "binary"}
 _LITERAL_FAMILIES = frozenset(Family) - {Family.LIST, Family.STRUCT, Family.OTHER}
-_DAY = 86_400 * UNIT_NANOSECONDS["s"]
 
 
 @functools.cache
@@ -229,7 +229,7 @@ def _read_temporal(content: str, type_: pa.DataType) -> Any:
             instant = temporal.parse_instant(content)
             if instant is None or not instant.date_only:
                 return _nothing
-            days = instant.wall_ns // _DAY
+            days = instant.wall_ns // DAY_NANOSECONDS
             return days if pa.types.is_date32(type_) else days * 86_400_000
         case Family.TIME:
             return _in_unit(temporal.parse_time(content), type_.unit)

@@ -31,7 +31,7 @@ Integers = NDArray[np.int64]
 
 
 class Limbs(NamedTuple):
-    """Limbs numbers, one a group.
+    """Normalized numbers, one a group.
 
     Number ``g`` is ``sum(limbs[j] * 2**(32 * (first[g] + j - ends[g])))`` over its own limbs ``j``
     in ``[ends[g], ends[g + 1])``: two's complement, of which the last limb has the sign and the

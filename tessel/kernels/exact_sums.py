@@ -6,8 +6,8 @@ two and products of doubles are added without rounding; sums add up, slide along
 rounded once, as quotients or integers. Overflow is a property of what a sum is rounded to:
 partial sums may leave any type and come back. Infinities are flags beside the sums.
 
-Limbs are canonical: the same values have the same, however they were cut and merged. As what Arrow
-columns are summed is in :mod:`tessel.clauses.aggregates.kernels.sums`; loops are in
+Limbs are canonical: the same values have the same, however they were cut and merged. Arrow
+columns become numbers in :mod:`tessel.clauses.aggregates.kernels.sums`; loops are in
 :mod:`tessel.kernels.exact_adding` and :mod:`tessel.kernels.exact_results`.
 """
 
@@ -59,7 +59,7 @@ class ExactSums:
     infinities
         uint8, shape ``(groups,)``: `POSITIVE` and `NEGATIVE`, where a value was; None for nowhere.
     largest
-        What no number of the parts exceeds in size.
+        A bound on the size of each number of the parts.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class ExactSums:
         parts
             By exponent, int64, shape ``(groups,)``; of several, below ``2**62`` in size.
         largest
-            What none exceeds in size. Sums are added in parts while these have room.
+            A bound on the size of each number; sums are added in parts while 64 bits hold them.
         """
         some = {exponent: numbers for exponent, numbers in parts.items() if numbers.any()}
         return cls(groups, parts=some, largest=largest)

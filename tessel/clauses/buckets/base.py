@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.errors import IntegerOverflowError
-from tessel.expression.types import DAY_NANOSECONDS
 from tessel.lazy import dataclass
 
 Closed = Literal["left", "right"]
 Integers = NDArray[np.int64]
 
-DAY_NS = DAY_NANOSECONDS
 
 _LEAST_ROWS_A_BUCKET = 4
 

@@ -18,9 +18,10 @@ from typing import Literal, Protocol
 import numpy as np
 
 from tessel.arrays import different
-from tessel.clauses.buckets.base import DAY_NS, Closed, Integers, past_the_index
+from tessel.clauses.buckets.base import Closed, Integers, past_the_index
 from tessel.errors import PlanError
 from tessel.expression.periods import first_instant_ns
+from tessel.expression.types import DAY_NANOSECONDS
 from tessel.lazy import dataclass
 
 _THURSDAY = 3
@@ -114,7 +115,7 @@ class CalendarBucketer:
     zone
         Whose dates; None where the index has no zone, and for UTC.
     offset_days, offset_ns
-        By how much each edge is moved on the calendar and then on the clock, ``[0, DAY_NS)``.
+        By how much each edge is moved on the calendar, and then on the clock by less than a day.
     ends
         Whether the right label of a bucket is its last day instead of the first day after it.
     """
@@ -133,7 +134,7 @@ class CalendarBucketer:
         """Return the bucket of each value."""
         if len(values) == 0:
             return np.empty(0, np.int64)
-        days = values // (DAY_NS // self.unit_ns)
+        days = values // (DAY_NANOSECONDS // self.unit_ns)
         changes = np.concatenate([[True], days[1:] != days[:-1]])
         near = days[changes][:, None] + np.arange(-_MARGIN_DAYS, _MARGIN_DAYS + 1)
         units = self.unit.number_of(near.ravel() - self.offset_days)
@@ -166,7 +167,7 @@ class CalendarBucketer:
     def _held_edges(self, days: Integers) -> tuple[int, Integers]:
         """Return how many dates begin below 64 bits, and where those inside begin."""
         if self.zone is None:
-            width, shift = DAY_NS // self.unit_ns, self.offset_ns // self.unit_ns
+            width, shift = DAY_NANOSECONDS // self.unit_ns, self.offset_ns // self.unit_ns
             low = -((int(_LIMITS.min) - shift) // -width)
             high = (int(_LIMITS.max) - shift) // width
             below = int(np.count_nonzero(days < low))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.buckets.base import DAY_NS, Bucketer, Closed, ElapsedBucketer
+from tessel.clauses.buckets.base import Bucketer, Closed, ElapsedBucketer
 from tessel.clauses.buckets.rules import CalendarRule, parse_offset, parse_rule
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import parse_period, zone_of
-from tessel.expression.types import UNIT_NANOSECONDS, counted_nanoseconds
+from tessel.expression.types import DAY_NANOSECONDS, UNIT_NANOSECONDS, counted_nanoseconds
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def bucketer_for(
     index = _Index.of(kind)
     read = parse_rule(rule)
     offset_days, offset_ns = parse_offset(offset)
-    offset_ns += offset_days * DAY_NS
+    offset_ns += offset_days * DAY_NANOSECONDS
     if isinstance(read, CalendarRule):
         from tessel.clauses.buckets.calendar import CalendarBucketer, Days
 
         index.units(offset_ns, "offset", str(offset))
         if origin != "epoch" and origin not in DATA_ORIGINS and read.unit == Days():
             offset_ns += index.date_and_time(origin)[1]
-        days, clock_ns = divmod(offset_ns, DAY_NS)
+        days, clock_ns = divmod(offset_ns, DAY_NANOSECONDS)
         plain = CalendarBucketer(
             read.unit,
             1,
@@ -142,7 +142,7 @@ class _Index:
     @property
     def step_ns(self) -> int:
         """The least distance of two values: a day for dates, also where they count in ms."""
-        return DAY_NS if pa.types.is_date(self.kind) else self.unit_ns
+        return DAY_NANOSECONDS if pa.types.is_date(self.kind) else self.unit_ns
 
     def units(self, ns: int, what: str, text: str) -> int:
         """Return nanoseconds in the unit of the index, where they are whole."""

@@ -12,9 +12,8 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from tessel.clauses.buckets.base import DAY_NS
 from tessel.errors import PlanError, nearest, shown
-from tessel.expression.types import SPAN_NANOSECONDS
+from tessel.expression.types import DAY_NANOSECONDS, SPAN_NANOSECONDS
 from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
@@ -220,7 +219,7 @@ def _elapsed_ns(rule: str, what: str, *, written: str | None = None) -> int:
         total += int(number) * SPAN_NANOSECONDS[name]
     if total == 0 and what not in _MAY_BE_ZERO:
         raise _no_length(written, what)
-    if total > _MOST * DAY_NS:
+    if total > _MOST * DAY_NANOSECONDS:
         raise _too_long(written)
     return total
 

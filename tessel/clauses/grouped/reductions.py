@@ -33,7 +33,7 @@ from tessel.lazy import dataclass
 _FRACTION_BITS = 53
 _LARGEST_PRODUCT = 1 << 62
 _LARGEST_PART = 1 << 48
-"""What no part of a sum of a segment exceeds in size."""
+"""A bound on the size of each part of a sum of one segment."""
 
 WORST = {
     FieldKind.LEAST: int(np.iinfo(np.int64).max),

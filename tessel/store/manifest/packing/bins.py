@@ -163,7 +163,7 @@ def _first_fit(items: Sequence[Item], max_segments: int | None, max_bytes: int) 
     bins: list[Bin] = []
     for item in items:
         taken = np.array([item.segments, item.size], np.int64)
-        # One bin more than there are has room: each item fits by itself.
+        # The bin behind the last one is empty, and each item fits into an empty bin.
         at = int((room[:, : len(bins) + 1] >= taken[:, None]).all(axis=0).argmax())
         room[:, at] -= taken
         if at == len(bins):
