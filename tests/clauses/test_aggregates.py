@@ -580,6 +580,7 @@ def test_an_unknown_name_raises_with_the_nearest() -> None:
 
 
 def test_an_aggregate_with_parameters_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.aggregate_names()  # imports all: what registers in the copy is lost with it
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     monkeypatch.setattr(calls, "_names", set(calls._names))
 
