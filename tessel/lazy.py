@@ -29,7 +29,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass", "names_from"]
+__all__ = ["MadeLater", "dataclass", "names_from"]
 
 
 def names_from(
@@ -91,10 +91,10 @@ def _dataclass(
         if frozen:
             members |= {"__setattr__": _set_unless_frozen, "__delattr__": _delete_unless_frozen}
         if eq and not is_hashed:
-            members["__hash__"] = _made_later(declared, "__hash__") if frozen else None
+            members["__hash__"] = MadeLater(declared, "__hash__") if frozen else None
         # What follows gives way to what a class has of its own.
         made_later = ["__init__"] * init + ["__repr__"] * repr + ["__eq__"] * eq + _ORDER * order
-        given: dict[str, Any] = {name: _made_later(declared, name) for name in made_later}
+        given: dict[str, Any] = {name: MadeLater(declared, name) for name in made_later}
         given["__match_args__"] = _Asked(declared, "__match_args__")
         if frozen and slots:
             given |= {"__getstate__": _state, "__setstate__": _set_state}
@@ -132,9 +132,9 @@ class _Declared:
         self.values: dict[str, Any] = {
             name: getattr(cls, name, dataclasses.MISSING) for name in self.kinds
         }
-        self._bases: list[Any] = [
-            base for base in cls.__mro__[-2:0:-1] if "__dataclass_fields__" in vars(base)
-        ]
+        self._bases: tuple[Any, ...] = tuple(
+            [base for base in cls.__mro__[-2:0:-1] if "__dataclass_fields__" in vars(base)]
+        )
         frozen_bases = {base.__dataclass_params__.frozen for base in self._bases}
         if frozen_bases and frozen != any(frozen_bases):
             one, other = ("frozen", "a non-frozen") if frozen else ("non-frozen", "a frozen")
@@ -252,6 +252,36 @@ class _Asked:
         return value
 
 
+class MadeLater:
+    """Stands for a method of a class until somebody asks for it, as the class does for a call.
+
+    It is one object, where a function that makes another takes ten, and what a program holds is
+    what a collection of garbage looks at. A decorator may keep it: called, it is the method.
+    """
+
+    def __init__(self, declared: _Declared, name: str) -> None:
+        self._declared = declared
+        self._found: Callable[..., Any] | None = None
+        self.__name__, self.__module__, self.__doc__ = name, declared.cls.__module__, None
+        self.__qualname__ = f"{declared.cls.__qualname__}.{name}"
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The method itself; who asks for the signature finds it."""
+        found = self._found
+        if found is None:
+            self._found = found = _made(self._declared, self.__name__)
+            if vars(self._declared.cls).get(self.__name__) is self:  # else a decorator has it
+                setattr(self._declared.cls, self.__name__, found)
+        return found
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self.__wrapped__.__get__(instance, owner)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
+        return self.__wrapped__(*arguments, **named)
+
+
 def _fields_of(base: Any) -> Iterable[dataclasses.Field[Any]]:
     asked = vars(base)["__dataclass_fields__"]
     return asked.declared.fields if isinstance(asked, _Asked) else dataclasses.fields(base)
@@ -259,27 +289,6 @@ def _fields_of(base: Any) -> Iterable[dataclasses.Field[Any]]:
 
 def _is_of_class(kind: object) -> bool:
     return str(kind).removeprefix("typing.").startswith("ClassVar")
-
-
-def _made_later(declared: _Declared, name: str) -> Callable[..., Any]:
-    """Return what makes a method when it is called, and puts it in its own place."""
-    found: list[Callable[..., Any]] = []
-
-    def made() -> Callable[..., Any]:
-        if not found:
-            found.append(_made(declared, name))
-            method.__wrapped__ = found[0]  # who asks for the signature finds it
-            if vars(declared.cls).get(name) is method:  # else a decorator has it
-                setattr(declared.cls, name, found[0])
-        return found[0]
-
-    def called(*arguments: Any, **named: Any) -> Any:
-        return made()(*arguments, **named)
-
-    method: Any = called
-    method.__name__, method.__module__ = name, declared.cls.__module__
-    method.__qualname__ = f"{declared.cls.__qualname__}.{name}"
-    return method  # type: ignore[no-any-return]
 
 
 def _made(declared: _Declared, name: str) -> Callable[..., Any]:

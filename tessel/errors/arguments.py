@@ -32,6 +32,7 @@ from tessel.errors.invalid_input import (
     UnknownArgumentError,
 )
 from tessel.errors.root import TesselError
+from tessel.lazy import MadeLater
 
 __all__ = ["check_nesting", "checks_arguments", "names_ours", "refuses"]
 
@@ -46,7 +47,9 @@ def checks_arguments(public: Public) -> Public:
         return typing.cast(Public, _checked(public, public.__qualname__))
     for name, member in list(vars(public).items()):
         function = getattr(member, "__func__", member)
-        if not inspect.isfunction(function) or (name.startswith("_") and name not in _SPECIAL):
+        if not isinstance(function, types.FunctionType | MadeLater):
+            continue
+        if name.startswith("_") and name not in _SPECIAL:
             continue
         checked = _checked(function, public.__name__ if name == "__init__" else name)
         bound = isinstance(member, classmethod | staticmethod)

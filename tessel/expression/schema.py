@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -139,13 +139,13 @@ class TableSchema:
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain data: its Arrow IPC message in base64, and the index."""
         message = self.arrow.remove_metadata().serialize().to_pybytes()
-        return {"arrow": base64.b64encode(message).decode(), "index": self.index}
+        return {"arrow": binascii.b2a_base64(message, newline=False).decode(), "index": self.index}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TableSchema:
         """Rebuild a schema from its plain data; raises ``PlanFormatError`` on anything else."""
         try:
-            message = base64.b64decode(data["arrow"], validate=True)
+            message = binascii.a2b_base64(data["arrow"], strict_mode=True)
             arrow = pa.ipc.read_schema(pa.py_buffer(message))
         except (KeyError, TypeError, ValueError, OSError, pa.ArrowException) as error:
             raise PlanFormatError(f"not the plain form of a table schema: {error}") from error

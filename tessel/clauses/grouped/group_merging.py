@@ -25,8 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables, empty_table
-from tessel.clauses.aggregates.holistic import Values
-from tessel.clauses.grouped.group_states import POSITION, GroupShape
+from tessel.clauses.grouped.group_states import POSITION, GroupShape, StateKey
 from tessel.clauses.grouped.hashing import BUCKETS, level_bucket_of
 from tessel.clauses.grouped.numbered_keys import are_in_order
 from tessel.clauses.grouped.partial_groups import (
@@ -97,8 +96,12 @@ class GroupMerge(Closing):
         self._sort = sort
         self._positions = positions
         self._level = level
-        reductions = shape.plan.reductions
-        self._values = [key for key, each in reductions.items() if isinstance(each, Values)]
+        self._values: list[StateKey] = []
+        if not shape.plan.is_compact:
+            from tessel.clauses.aggregates.holistic import Values
+
+            reductions = shape.plan.reductions
+            self._values = [key for key, each in reductions.items() if isinstance(each, Values)]
         # States of values alone are finished where they lie, some groups at a time, in memory of at
         # most the bytes of the largest group: as many may be held as the budget allows, once it is
         # seen that merging them leaves about as many.

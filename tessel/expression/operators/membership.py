@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import decimal
 import math
 from collections.abc import Iterable, Sequence
@@ -197,7 +197,7 @@ class Lookup(Expression, name="lookup"):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        return cls(operand, base64.b64encode(sink.getvalue()).decode())
+        return cls(operand, binascii.b2a_base64(sink.getvalue(), newline=False).decode())
 
     def check(self) -> None:
         """Raise where the table is none, or a key stands in it twice."""
@@ -210,7 +210,7 @@ class Lookup(Expression, name="lookup"):
     def columns_of_table(self) -> tuple[pa.Array, pa.Array]:
         """The keys, and the values beside them."""
         try:
-            with pa.ipc.open_stream(base64.b64decode(self.table, validate=True)) as reader:
+            with pa.ipc.open_stream(binascii.a2b_base64(self.table, strict_mode=True)) as reader:
                 table = reader.read_all().combine_chunks()
             table.validate(full=True)
             keys, values = (column.combine_chunks() for column in table.columns)

@@ -10,7 +10,6 @@ has the question that was asked, for people, and the plan that its answer made.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -21,6 +20,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
 from tessel.errors import TesselError
+from tessel.expression.node import hashed
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.pipeline.plan import Change, Plan, Question, SourcePlan, SourceUnits, Stage, is_plugin
@@ -182,8 +182,7 @@ def cached_plan(
         return make()  # it has no plain form
     plans: LruCache[Hashable, _Entry] = index.memos.setdefault(_MEMO, LruCache(_MOST_PLANS))
     # The plain form of a million values has tens of megabytes.
-    digest = hashlib.blake2b(plain.encode(), digest_size=16).digest()
-    key = digest, classes, query.symbol, query.as_of, options
+    key = hashed(plain.encode()), classes, query.symbol, query.as_of, options
 
     def made() -> Plan:
         plan = make()

@@ -17,7 +17,6 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import time_span_of
 from tessel.progress import operation
 from tessel.store.maintenance import LEASE_SECONDS, MINIMUM_AGE
-from tessel.store.maintenance.expire import leased_if_long
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
 from tessel.store.manifest.packing.preload import Preloader
 from tessel.store.objects.base import freeing
@@ -166,6 +165,8 @@ class Upkeep(Timeline):
         # A lease is held until it is known why a read failed.
         with contextlib.ExitStack() as leased:
             if not self.read_only:
+                from tessel.store.maintenance.expire import leased_if_long
+
                 leased.enter_context(
                     leased_if_long(self.objects, self.history, versions, at_once=at_once)
                 )
