@@ -31,6 +31,7 @@ from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_o
 from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import scanned_groups
+from tessel.clauses.reducing import Reducing
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.spill.workspace import Workspace, workspace_of
@@ -206,7 +207,7 @@ def _without_position(table: pa.Table) -> pa.Table:
 
 @register
 @dataclass(frozen=True)
-class PartialAggregation(LoweredClause):
+class PartialAggregation(Reducing):
     """One row a group of this unit: keys, and the state of each aggregate.
 
     Attributes
@@ -236,49 +237,36 @@ class PartialAggregation(LoweredClause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return keys and states."""
-        return self._shape(input_schema).table_schema
+        return self.shape(input_schema).table_schema
 
     def joins(self) -> bool:
         """Return whether states do not grow with the rows."""
-        return all_reducible(self.aggregates) and all(
-            has_compact_state(each.aggregate) for each in self.aggregates
-        )
+        return self.is_reducible
 
-    def _shape(self, schema: TableSchema) -> GroupShape:
-        """Return what is grouped; all tasks of a plan see one schema, whose shape is a memo."""
-        found: GroupShape | None = self.__dict__.get("_last")
-        if found is None or found.source is not schema:
-            _grouped_schema(self.keys, self.aggregates, schema)
-            found = self.__dict__["_last"] = GroupShape(self.keys, self.aggregates, schema)
-        return found
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Reduce the unit: as it is stored, where it is not read and its columns allow it."""
-        found = self.reduced(unit)
-        if found is not None:
-            return found
-        if is_bound(unit):
-            unit = unit.as_codes(self.coded_keys)
-        shape = self._shape(unit.schema)
-        groups = [self._partial(part, shape) for part in parts_to_reduce(unit.table_as_read)]
-        return ReducedUnit.of(unit, self.output_schema(unit.schema), groups)
+    def shape_of(self, schema: TableSchema) -> GroupShape:
+        """Return what is grouped: by the keys."""
+        _grouped_schema(self.keys, self.aggregates, schema)
+        return GroupShape(self.keys, self.aggregates, schema)
 
     @property
     def coded_keys(self) -> frozenset[str]:
         """Keys that no aggregate reads: they are wanted for the result only."""
         return frozenset(self.keys).difference(*(each.columns for each in self.aggregates))
 
-    def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
-        """Reduce a unit that is not read, as it is stored, where its columns allow it."""
-        if not is_bound(unit):
-            return None
-        return unit.reduced_by(self._reduced, self.output_schema)
-
-    def _reduced(self, rows: Sequence[Batch]) -> list[PartialGroups] | None:
-        shape = self._shape(rows[0].schema)
+    def of_stored(
+        self, rows: Sequence[Batch], shape: GroupShape, *, by_appearance: bool
+    ) -> list[PartialGroups] | None:
+        """Reduce rows as they are stored."""
+        by_appearance = by_appearance or not self.sort
         return scanned_groups(
-            rows, shape, drop_missing=self.drop_missing, by_appearance=not self.sort
+            rows, shape, drop_missing=self.drop_missing, by_appearance=by_appearance
         )
+
+    def of_values(self, unit: ProcessingUnit, shape: GroupShape) -> list[PartialGroups]:
+        """Reduce values, some rows after others; keys that nothing else reads are codes."""
+        if is_bound(unit):
+            unit = unit.as_codes(self.coded_keys)
+        return [self._partial(part, shape) for part in parts_to_reduce(unit.table_as_read)]
 
     def _partial(self, table: pa.Table, shape: GroupShape) -> PartialGroups:
         if not self.keys:

@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
 from tessel.clauses.buckets.rules import CalendarRule, parse_rule
 from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
 from tessel.clauses.grouped.group_states import GroupShape, complete_table, parts_to_reduce
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
-from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import reduced_slices, scanned_runs
 from tessel.clauses.positional import Head
+from tessel.clauses.reducing import Reducing
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
 from tessel.clauses.select import Select
@@ -32,8 +32,6 @@ from tessel.clauses.structures import (
     structure_by_row_slice,
     structure_by_time_bucket,
 )
-from tessel.clauses.units.bound_unit import is_bound
-from tessel.clauses.units.reduced import ReducedUnit
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
@@ -322,7 +320,7 @@ def _width(kind: pa.DataType) -> pa.DataType:
 
 @register
 @dataclass(frozen=True)
-class PartialResample(_Resampling, LoweredClause):
+class PartialResample(_Resampling, Reducing):
     """One row a time bucket and key of this unit: label, keys, and the state of each aggregate."""
 
     name: ClassVar[str] = "partial_resample"
@@ -332,31 +330,32 @@ class PartialResample(_Resampling, LoweredClause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._info(Structure.ROW_SLICE)
-        if not self._reducible:
+        if not self.is_reducible:
             return info
         return dataclasses.replace(info, stored=info.columns or frozenset())
 
-    @property
-    def _reducible(self) -> bool:
-        return all_reducible(self.aggregates) and all(
-            has_compact_state(each.aggregate) for each in self.aggregates
-        )
-
     def joins(self) -> bool:
         """Return whether there are buckets alone, of which slices share no more than one."""
-        return not self.by and self._reducible
+        return not self.by and self.is_reducible
 
-    def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
-        """Reduce a unit that is not read, as it is stored, where its columns allow it."""
-        if not is_bound(unit):
-            return None
-        return unit.reduced_by(self._reduced_rows, self.output_schema)
+    def shape_of(self, schema: TableSchema) -> GroupShape:
+        """Return what is grouped: by bucket, and then by the keys."""
+        return GroupShape((str(schema.index), *stored_names(self.by)), self.aggregates, schema)
 
-    def _reduced_rows(self, rows: Sequence[Batch]) -> list[PartialGroups] | None:
-        if not self._reducible:
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the label, the keys and the states."""
+        self.output_fields(input_schema)
+        self._keys(input_schema)
+        return TableSchema(self.shape(input_schema).schema, input_schema.index)
+
+    def of_stored(
+        self, rows: Sequence[Batch], shape: GroupShape, *, by_appearance: bool
+    ) -> list[PartialGroups] | None:
+        """Reduce rows as they are stored; buckets and their groups are in order of appearance."""
+        if not all(has_compact_state(each.aggregate) for each in shape.aggregates):
             return None
-        schema = rows[0].schema
-        bucketer, shape = self.bucketer(schema), self._shape(schema)
+        schema = shape.source
+        bucketer = self.bucketer(schema)
 
         def labels(numbers: np.ndarray) -> pa.Array:
             return self.labels(numbers, schema)
@@ -369,29 +368,17 @@ class PartialResample(_Resampling, LoweredClause):
             return None
         return found if self.by else [joined_groups(found)]
 
-    def _shape(self, schema: TableSchema) -> GroupShape:
-        return GroupShape((str(schema.index), *stored_names(self.by)), self.aggregates, schema)
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the label, the keys and the states."""
-        self.output_fields(input_schema)
-        self._keys(input_schema)
-        return TableSchema(self._shape(input_schema).schema, input_schema.index)
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Reduce the unit; its buckets are runs, since the index never goes back."""
+    def of_values(self, unit: ProcessingUnit, shape: GroupShape) -> list[PartialGroups]:
+        """Reduce values, some rows after others; the index never goes back: buckets are runs."""
         from tessel.clauses.index_values import index_integers
 
-        found = self.reduced(unit)
-        if found is not None:
-            return found
-        table, times, shape = unit.table, index_integers(unit), self._shape(unit.schema)
+        table, times = unit.table, index_integers(unit)
         groups, start = list[PartialGroups](), 0
         for part in parts_to_reduce(table):
             own = times[start : start + len(part)]
             groups.append(self._reduced(part, own, shape))
             start += len(part)
-        return ReducedUnit.of(unit, self.output_schema(unit.schema), groups)
+        return groups
 
     def _reduced(self, table: pa.Table, times: np.ndarray, shape: GroupShape) -> PartialGroups:
         numbers, starts = bucket_runs(self.bucketer(shape.source), times)

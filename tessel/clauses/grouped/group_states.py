@@ -10,6 +10,7 @@ aggregates (:class:`~tessel.clauses.grouped.group_states.StatePlan`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -182,7 +183,7 @@ POSITION = "__tessel_position"
 """Hidden column of a partitioned table: unit ordinal × 2³² + row, what first appearance goes by."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class GroupShape:
     """What is grouped, and how.
 
@@ -192,16 +193,24 @@ class GroupShape:
         As in an aggregation; all aggregates are mergeable.
     source
         Schema of the rows before they were reduced.
+    stored_part
+        The shape with those aggregates that were reduced as they are stored for the last unit of
+        which some were not; None before there was one.
     """
 
     keys: tuple[str, ...]
     aggregates: tuple[NamedAggregate, ...]
     source: TableSchema
+    stored_part: GroupShape | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @cached
     def plan(self) -> StatePlan:
         """What states consist of."""
         return StatePlan(self.aggregates, self.source)
+
+    def of(self, aggregates: Sequence[NamedAggregate]) -> GroupShape:
+        """Return the shape with some of its aggregates."""
+        return GroupShape(self.keys, tuple(aggregates), self.source)
 
     @cached
     def schema(self) -> pa.Schema:

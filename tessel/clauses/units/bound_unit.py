@@ -22,7 +22,7 @@ from tessel.arrays import concat_tables, numpy_array
 from tessel.cached import cached, copied
 from tessel.clauses.capabilities import DynamicFilter
 from tessel.clauses.units.pieces import load_piece, place_of
-from tessel.clauses.units.reduced import ReducedUnit, columns_of, done, runs_of, unused_after
+from tessel.clauses.units.reduced import columns_of, done, runs_of, unused_after
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.unit import truths
 from tessel.errors import TesselError
@@ -276,19 +276,15 @@ class BoundUnit(ProcessingUnit):
         return found
 
     def reduced_by(
-        self,
-        reduce: Callable[[Sequence[Batch]], Sequence[PartialGroups] | None],
-        output_schema: Callable[[TableSchema], TableSchema],
-    ) -> ProcessingUnit | None:
-        """Return the unit of what rows are reduced to as they are stored; None to read them.
+        self, reduce: Callable[[Sequence[Batch]], Sequence[PartialGroups] | None]
+    ) -> Sequence[PartialGroups] | None:
+        """Return what rows are reduced to as they are stored; None to read them.
 
         Parameters
         ----------
         reduce
             Reduces the rows of all batches together; None where values are needed. What raises is
             left to the values: they say which row it is.
-        output_schema
-            Gives the schema of the result for that of the unit.
         """
         try:
             found = None if self.is_read else reduce(self.batches)
@@ -297,9 +293,7 @@ class BoundUnit(ProcessingUnit):
         self.was_reduced = found is not None
         if telemetry.is_followed():
             self.told = self.take_forms()
-        if found is None:
-            return None
-        return ReducedUnit.of(self, output_schema(self.schema), found)
+        return found
 
     def read_whole(self) -> ProcessingUnit:
         """Return the unit as it is before any clause, with all of its rows read."""
