@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -235,3 +235,48 @@ def test_a_name_that_others_use_is_understood() -> None:
     for name, ours in (("ffill", "fill"), ("lag", "shift"), ("cumsum", "cum_sum")):
         with pytest.raises(UnknownVerbError, match=f"'{ours}'"):
             getattr(Q, name)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Q.shift({"a": "v"}, 1, by="k"),
+        Q.shift({"a": "v"}, -1, by="k"),
+        Q.shift({"a": "s"}, -1),
+        Q.diff({"a": "v"}, by="k"),
+        Q.cum_sum({"a": "v"}, by="k"),
+        Q.cum_max({"a": "s"}),
+        Q.fill({"a": "s"}, by="k"),
+        Q.fill({"a": "v"}, "backward", by="k"),
+        Q.fill({"a": "f"}, "linear", by="k"),
+        Q.rolling(3, by="k").agg(a=("v", "sum")),
+        Q.rolling(3, by="k", center=True).agg(a=("s", "max")),
+        Q.rolling("3s", by="k").agg(a=("f", "std")),
+        Q.ewm(span=3, by="k").agg(a=("f", "mean")),
+        Q.latest_at(["1970-01-01T00:00:04"], by=["k"]),
+    ],
+    ids=lambda query: "_".join(clause.name for clause in query.clauses),
+)
+def test_carries_and_units_without_a_chunk(query: QueryBuilder) -> None:
+    """What comes of no rows from another process has columns without a chunk."""
+    fields = {"t": pa.timestamp("s"), "k": pa.string(), "v": pa.int32(), "f": pa.float64()}
+    schema = TableSchema(pa.schema([*fields.items(), ("s", pa.string())]), "t")
+    clause: Any = next(each for each in query.clauses if each.structure.carries is not None)
+    rows = {"t": [1, 2], "k": ["a", None], "v": [1, None], "f": [0.5, 1.5], "s": ["x", None]}
+    full, none = (
+        ProcessingUnit(0, schema, [Piece(table, RowRange(0, len(table)), ColRange(0, 5))])
+        for table in (
+            pa.table(rows, schema=schema.arrow),
+            pa.Table.from_batches([], schema.arrow),
+        )
+    )
+    nothing = pa.Table.from_batches([], clause.carry_schema(schema))
+    told = clause.summary(full)
+    assert clause.summary(none).schema.equals(nothing.schema)
+    state = clause.combine(nothing, told, schema)
+    for earlier, later in [(nothing, nothing), (nothing, told), (state, nothing)]:
+        assert clause.combine(earlier, later, schema).schema.equals(nothing.schema)
+        assert clause.suffices(earlier, later) in (True, False)
+        for unit in (none, full):
+            found = clause.process_between(unit, earlier, later)
+            assert found.schema == clause.output_schema(schema)

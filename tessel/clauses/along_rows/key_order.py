@@ -108,8 +108,9 @@ def carried_keys(carried: pa.Table, count: int) -> list[pa.ChunkedArray]:
 
 
 def _joined(columns: Sequence[Column]) -> pa.Array:
-    chunks = (each.chunks if isinstance(each, pa.ChunkedArray) else [each] for each in columns)
-    return pa.concat_arrays([chunk for each in chunks for chunk in each])
+    parts = [each.chunks if isinstance(each, pa.ChunkedArray) else [each] for each in columns]
+    chunks = [chunk for part in parts for chunk in part]
+    return pa.concat_arrays(chunks) if chunks else arrow_array([], columns[0].type)
 
 
 @dataclass(frozen=True)
