@@ -322,9 +322,9 @@ class JoinShape(Sides):
         """
         fields = [pa.field(name, self.left.type_of(name)) for name in self.left.names]
         if self.keeps_right:
-            for one, two in self.on:
+            for one, two in reversed(self.on):  # of the first pair of a key come the values
                 at = self.left.names.index(one)
-                kinds = (fields[at].type, self.right.type_of(two))
+                kinds = (self.left.type_of(one), self.right.type_of(two))
                 fields[at] = pa.field(one, promote(one, kinds, clause="join"))
         fields += self._fields_of_right()
         return TableSchema(pa.schema(fields), None if self.keeps_right else self.left.index)

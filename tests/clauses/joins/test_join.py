@@ -608,3 +608,17 @@ def test_groups_of_text_behind_a_join_are_those_of_duckdb(how: Any) -> None:
                 **tables,
             )
             assert same_rows(found.select([*by, "t", "c"]), wanted)
+
+
+@pytest.mark.parametrize("how", ["right", "outer"])
+def test_a_key_of_two_pairs_has_the_type_of_the_first(how: str) -> None:
+    store = fresh_store()
+    kinds = [pa.timestamp(unit, "UTC") for unit in ("ms", "s", "ns")]
+    store.write("x", pa.table({"u": pa.array([1_000, 2_000], kinds[0])}))
+    right = {"v": pa.array([1, 5], kinds[1]), "w": pa.array([10**9, 7], kinds[2])}
+    store.write("y", pa.table(right))
+    query = QueryBuilder().join("y", on=[("u", "v"), ("u", "w")], how=how)
+    found = store.read("x", query=query).to_arrow()
+    assert found.schema.field("u").type == kinds[0]
+    values = found["u"].cast(pa.int64()).to_pylist()
+    assert values == ([1_000, 5_000] if how == "right" else [1_000, 2_000, 5_000])
