@@ -19,6 +19,8 @@ from tessel.clauses.capabilities import DynamicFilter, Filters, opens_filter
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.units.bound_unit import BoundUnit, bound_unit, is_bound
 from tessel.ecs import ProcessingUnit
+from tessel.errors import ExpressionError
+from tessel.expression import col
 from tessel.options import options
 from tessel.pipeline.plan import SourcePlan, Stage
 from tessel.pipeline.planner.planner import plan_query
@@ -414,3 +416,18 @@ def test_an_endless_limit_of_another_segment(endless: float, at: int, descending
         with options(workers=1):
             found = store.read("x", query=Q.sort("f", descending=descending).head(count))
         assert found["f"].to_pylist() == sorted(values, reverse=descending)[:count]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_columns_that_may_raise_are_computed_for_the_result_alone(workers: int) -> None:
+    """Which other rows the first half of a top-k leaves depends on what it has seen."""
+    table = pa.table({"f": [3.0, 9.0, 1.0, 7.0], "w": [1 << 40, 2, 1 << 41, 4]})
+    store = fresh_store()
+    with options(segment_rows=1):
+        store.write("x", table)
+    query = QueryBuilder().apply("i", col("w").cast("int16")).select("f", "i")
+    with options(workers=workers):
+        found = store.read("x", query=query.top_k(2, "f", descending=True))
+        assert found.to_arrow().to_pydict() == {"f": [9.0, 7.0], "i": [2, 4]}
+        with pytest.raises(ExpressionError, match=str(1 << 40)):
+            store.read("x", query=query.top_k(3, "f", descending=True))

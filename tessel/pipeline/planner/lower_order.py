@@ -35,8 +35,8 @@ def lower_order(draft: Draft) -> Draft:
         elif type(clause) is TopK or type(clause) is LastOfSort:
             halves = PartialLastOfSort if type(clause) is LastOfSort else PartialTopK
             partial = halves(clause.k, clause.by, clause.descending, clause.missing)
-            _insert(clauses, partial, clause.by)
-            clauses.append(clause)
+            behind = _insert(clauses, partial, clause.by)
+            clauses += [clause, *behind]
         elif is_one_of(clause, ("distinct",)):
             from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
             from tessel.clauses.grouped.group_states import POSITION
@@ -44,25 +44,33 @@ def lower_order(draft: Draft) -> Draft:
 
             assert isinstance(clause, Distinct)
             keys = clause.keys(schema)
-            _insert(clauses, PartialDistinct(keys, clause.keep), keys)
+            behind = _insert(clauses, PartialDistinct(keys, clause.keep), keys)
             clauses += [
                 Partition(keys, drop_missing=False, buckets=draft.hash_buckets, positions=True),
                 DistinctBucket(keys, clause.keep),
                 MergeSorted((POSITION,), (False,), without=(POSITION,), index=schema.index),
+                *behind,
             ]
         else:
             clauses.append(clause)
     return draft.replace(clauses=tuple(clauses))
 
 
-def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> None:
+def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> list[Clause]:
     """Add a clause that drops rows by ``keys``, before projections and columns made of others.
 
-    So it may stand first, and choose rows before all their columns are read; and columns are
-    computed for what it leaves. Of groups in hash buckets a top-k then leaves few, before they are
-    brought into one order: this order decides between equal rows.
+    So it may stand first, and choose rows before all their columns are read. Of groups in hash
+    buckets a top-k then leaves few, before they are brought into one order: this order decides
+    between equal rows.
+
+    Returns
+    -------
+    list
+        What goes behind the second half, which keeps all columns: the columns that are made, and
+        projections after them. They are made for the rows of the result alone: which other rows
+        the first half leaves depends on what it has seen, and an error may not.
     """
-    at = len(clauses)
+    at = made = len(clauses)
     while at:
         before = clauses[at - 1]
         if is_one_of(before, ("order_groups",)) and is_one_of(partial, ("partial_top_k",)):
@@ -70,12 +78,17 @@ def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> No
             if tied is None:
                 break
             partial = tied
-        elif not is_one_of(before, ("select",)) and not (
-            is_one_of(before, MAKING) and before.structure.adds.isdisjoint(keys)
-        ):
+        elif is_one_of(before, MAKING) and before.structure.adds.isdisjoint(keys):
+            if any(is_one_of(each, ("order_groups",)) for each in clauses[at:]):
+                break
+            made = at - 1
+        elif not is_one_of(before, ("select",)):
             break
         at -= 1
+    behind = clauses[made:]
+    clauses[made:] = []
     clauses.insert(at, partial)
+    return behind
 
 
 def _with_ties(partial: Clause, groups: Clause) -> Clause | None:
