@@ -105,14 +105,15 @@ class Reducing(LoweredClause):
                 told.update(unit.told)
             return found is not None
 
-        stored = shape.stored_part
-        if stored is None or (stored.aggregates and not is_stored(stored)):
+        halves = shape.halves
+        if halves is None or (halves[0].aggregates and not is_stored(halves[0])):
             ones = shape.aggregates if len(shape.aggregates) > 1 else ()
-            stored = shape.of([each for each in ones if is_stored(shape.of([each]))])
-            shape.stored_part = stored
+            found = [each for each in ones if is_stored(shape.of([each]))]
+            left = [each for each in shape.aggregates if each not in found]
+            halves = shape.halves = shape.of(found), shape.of(left)
         if not parts:
             return None
-        others = shape.of([each for each in shape.aggregates if each not in stored.aggregates])
+        others = halves[1]
         if others.aggregates:
             wanted = {*shape.keys, *(name for each in others.aggregates for name in each.inputs)}
             values = unit.select([name for name in unit.schema.names if name in wanted])

@@ -193,15 +193,17 @@ class GroupShape:
         As in an aggregation; all aggregates are mergeable.
     source
         Schema of the rows before they were reduced.
-    stored_part
-        The shape with those aggregates that were reduced as they are stored for the last unit of
-        which some were not; None before there was one.
+    halves
+        The shapes with those aggregates that were reduced as they are stored, and with those that
+        were reduced by values, for the last unit of which some were; None before there was one.
     """
 
     keys: tuple[str, ...]
     aggregates: tuple[NamedAggregate, ...]
     source: TableSchema
-    stored_part: GroupShape | None = dataclasses.field(default=None, compare=False, repr=False)
+    halves: tuple[GroupShape, GroupShape] | None = dataclasses.field(
+        default=None, compare=False, repr=False
+    )
 
     @cached
     def plan(self) -> StatePlan:
