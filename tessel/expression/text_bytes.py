@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from tessel.arrays import allocate, arrow_array, numpy_array
 from tessel.kernels.group_rows import Texts
 
-WORD_BYTES = 8
-_MOST_ORDERED_BYTES = 8 * WORD_BYTES
-_SIGN = np.uint64(1 << 63)
+_WORD_BYTES = 8
+_MOST_ORDERED_BYTES = 8 * _WORD_BYTES
 
 
 def byte_offsets(array: pa.Array) -> tuple[NDArray[Any], pa.Buffer | None]:
@@ -75,24 +74,6 @@ _COPIED = (pa.string(), pa.binary())
 """Types whose entries a kernel copies in half of the time that Arrow takes."""
 
 
-def words_at(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Read eight bytes, little-endian, at each byte position; bytes past the end are zero."""
-    readable = len(data) - WORD_BYTES + 1
-    tail_start = max(0, readable)
-    tail = np.zeros(2 * WORD_BYTES, np.uint8)
-    tail[: len(data) - tail_start] = data[tail_start:]
-    late = at >= tail_start
-    if readable > 0 and not late.any():
-        return np.ndarray((readable,), "<u8", buffer=data, strides=(1,))[at]
-    numbers = np.empty(len(at), np.uint64)
-    if not late.all():
-        everywhere = np.ndarray((readable,), "<u8", buffer=data, strides=(1,))
-        numbers[~late] = everywhere[at[~late]]
-    everywhere = np.ndarray((WORD_BYTES + 1,), "<u8", buffer=tail, strides=(1,))
-    numbers[late] = everywhere[at[late] - tail_start]
-    return numbers
-
-
 def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
     """Return the rows of text or binary without nulls by their bytes, equal ones as they come.
 
@@ -107,29 +88,27 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
         int64, shape ``(rows,)``.
     """
     from tessel.kernels.order_words import order_of_integers
+    from tessel.kernels.word_numbers import text_digits
 
     texts = texts_of(array)
-    starts, lengths = (
-        each.astype(np.int64) for each in (texts.offsets[:-1], np.diff(texts.offsets))
-    )
+    lengths = np.diff(texts.offsets).astype(np.int64)
     order = np.arange(len(array))
     if len(array) < 2:
         return order
     # Rows whose places are open, those of a run side by side; a run is equal so far.
     places = np.arange(len(array))
     runs = np.zeros(len(array), np.int64)
-    for skip in range(0, _MOST_ORDERED_BYTES, WORD_BYTES):
+    for skip in range(0, _MOST_ORDERED_BYTES, _WORD_BYTES):
         rows = order[places]
         left = lengths[rows] - skip
-        words = words_at(texts.data, starts[rows] + np.minimum(lengths[rows], skip)).byteswap()
-        gone = 8 * (WORD_BYTES - np.clip(left, 0, WORD_BYTES)).astype(np.uint64)
-        words = (words >> gone << gone) ^ _SIGN  # numpy shifts by 64 bits as one would think
-        by = order_of_integers(words.view(np.int64))
+        words = np.empty(len(rows), np.int64)
+        text_digits(texts.data, texts.offsets, rows, skip, words)
+        by = order_of_integers(words)
         if runs[0] != runs[-1]:
             by = by[order_of_integers(runs[by])]
         order[places], words, runs, left = rows[by], words[by], runs[by], left[by]
         same = (runs[1:] == runs[:-1]) & (words[1:] == words[:-1])
-        is_open = same & ((np.maximum(left[1:], left[:-1]) > WORD_BYTES) | (left[1:] != left[:-1]))
+        is_open = same & ((np.maximum(left[1:], left[:-1]) > _WORD_BYTES) | (left[1:] != left[:-1]))
         if not is_open.any():
             return order
         runs = np.concatenate([[0], np.cumsum(~same)])

@@ -18,20 +18,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import words_of
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
+_ZERO, _ONE, _EIGHT, _SIXTEEN, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 16, 32))
+_ALL, _SIGN = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1 << 63)
+_ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+
+
+@inner
+def mixed_word(word: Any) -> Any:
+    """Return the hash of a word."""
+    word += _INCREMENT
+    word = (word ^ (word >> _FIRST_SHIFT)) * _FIRST_FACTOR
+    word = (word ^ (word >> _SECOND_SHIFT)) * _SECOND_FACTOR
+    return word ^ (word >> _LAST_SHIFT)
 
 
 @kernel("words: u64[rows], mixed: mut u64[rows]")
 def mix_words(words: Any, mixed: Any) -> None:
     """Write the hash of each word."""
     for row in range(len(words)):
-        word = words[row] + _INCREMENT
-        word = (word ^ (word >> _FIRST_SHIFT)) * _FIRST_FACTOR
-        word = (word ^ (word >> _SECOND_SHIFT)) * _SECOND_FACTOR
-        mixed[row] = word ^ (word >> _LAST_SHIFT)
+        mixed[row] = mixed_word(words[row])
+
+
+@inner
+def text_word(data: Any, words: Any, place: Any, left: Any) -> Any:
+    """Return the eight bytes from a place on as a word, of which those past the text are zeros.
+
+    ``words`` are those of ``data``, whose last seven bytes begin none, and ``left`` is how many
+    bytes the text has from there, one at least.
+    """
+    if place < np.uint64(len(words)):
+        word = words[place]
+    else:
+        word = np.uint64(0)
+        for at in range(len(data) - np.int64(place)):
+            word |= np.uint64(data[place + np.uint64(at)]) << np.uint64(8 * at)
+    return word if left >= _EIGHT else word & (_ALL >> ((_EIGHT - left) * _EIGHT))
+
+
+@kernel("data: u8[bytes], offsets: O[ends], hashes: mut u64[rows]", O="i32 i64")
+def hash_texts(data: Any, offsets: Any, hashes: Any) -> None:
+    """Write the hash of each text, of its length and of its words in their places."""
+    words = words_of(data)
+    for row in range(len(hashes)):
+        place = np.uint64(offsets[row])
+        left = np.uint64(offsets[row + 1]) - place
+        mixed, salt = left, _INCREMENT
+        while left > _ZERO:
+            mixed += mixed_word(text_word(data, words, place, left) + salt)
+            salt += _INCREMENT
+            place += _EIGHT
+            left = left - _EIGHT if left > _EIGHT else _ZERO
+        hashes[row] = mixed_word(mixed)
+
+
+@kernel(
+    "data: u8[bytes], offsets: O[ends], rows: i64[some], skip: i64, found: mut i64[some]",
+    O="i32 i64",
+)
+def text_digits(data: Any, offsets: Any, rows: Any, skip: int, found: Any) -> None:
+    """Write eight bytes of some texts, from a byte of each on, as numbers in the order of bytes.
+
+    Bytes past the end of a text are zeros.
+    """
+    words = words_of(data)
+    for at in range(len(rows)):
+        row = np.uint64(rows[at])
+        place = np.uint64(offsets[row]) + np.uint64(skip)
+        end = np.uint64(offsets[row + _ONE])
+        word = text_word(data, words, place, end - place) if place < end else _ZERO
+        word = (word & _ODD_BYTES) << _EIGHT | (word >> _EIGHT) & _ODD_BYTES
+        word = (word & _ODD_PAIRS) << _SIXTEEN | (word >> _SIXTEEN) & _ODD_PAIRS
+        found[at] = np.int64((word << _HALF | word >> _HALF) ^ _SIGN)
 
 
 Integers = NDArray[np.int64]
@@ -48,8 +110,6 @@ _CACHED_BITS = 12
 a branch that nobody foresees, and takes longer than a word that is not in the cache next to it."""
 _MORE_BITS = 2
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
-_ONE = np.uint64(1)
 _WORD, _NUMBER = 0, 1
 _NONE_ABSENT = np.zeros(0, np.bool_)
 

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.clauses.grouped import hashing
 from tessel.clauses.grouped.hashing import MISSING_HASH, bucket_of, hash_column, hash_rows
 from tessel.errors import InvalidInputError
 from tests.clauses.test_grouping import key_columns, rows_of
+from tests.kernels.forced import FORMS, in_form
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
+BINARY = (pa.binary(), pa.large_binary())
 
 
 def mix(number: int) -> int:
@@ -125,11 +126,12 @@ def test_representation_does_not_show() -> None:
     assert hash_column(gaps).tolist() == [MISSING_HASH] * 2
 
 
-@pytest.mark.parametrize("words", [1, 3])
-def test_long_texts_are_hashed_in_runs(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "_BLOCK_WORDS", words)
-    texts = ["", "x" * 100, "", "y", "z" * 8, "", "é" * 9]
-    assert hash_column(pa.array(texts)).tolist() == [hash_value(text) for text in texts]
+@pytest.mark.parametrize("form", FORMS)
+@given(texts=st.lists(st.binary(max_size=40), max_size=12), kind=st.sampled_from(BINARY))
+def test_texts_are_hashed_by_their_words(form: str, texts: list[bytes], kind: pa.DataType) -> None:
+    array = pa.array([b"-", *texts], kind)[1:]
+    with in_form(form):
+        assert hash_column(array).tolist() == [hash_value(text) for text in texts]
 
 
 # Golden values: a change of any breaks agreement between workers of different versions.

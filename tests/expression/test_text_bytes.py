@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses.values import different_values, ranks
 from tessel.expression.text_bytes import order_of_texts
+from tests.kernels.forced import FORMS, in_form
 
 _ENDS = st.binary(max_size=20) | st.text("\0ab", max_size=20).map(str.encode)
 _TEXTS = st.builds(
@@ -17,12 +18,16 @@ _TEXTS = st.builds(
 )
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
 @given(texts=st.lists(_TEXTS, max_size=60), cut=st.integers(0, 3))
-def test_texts_are_ordered_by_bytes(kind: pa.DataType, texts: list[bytes], cut: int) -> None:
+def test_texts_are_ordered_by_bytes(
+    kind: pa.DataType, form: str, texts: list[bytes], cut: int
+) -> None:
     array = pa.array(texts, kind)[cut:]
     texts = texts[cut:]
-    order = order_of_texts(array).tolist()
+    with in_form(form):
+        order = order_of_texts(array).tolist()
     assert order == sorted(range(len(texts)), key=texts.__getitem__)
     codes, distinct = ranks(array)
     assert distinct.to_pylist() == sorted(set(texts))

@@ -50,17 +50,14 @@ from tessel.clauses.values import (
     normalised,
 )
 from tessel.errors import InvalidInputError
-from tessel.expression.text_bytes import WORD_BYTES, byte_offsets, words_at
+from tessel.expression.text_bytes import texts_of
 
 BUCKETS = 32
 """Buckets of a level: five more bits of the hash each."""
 MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
 
-_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _BUCKETS_LIMIT = 1 << 31
-# Words of text that are mixed at a time.
-_BLOCK_WORDS = 1 << 17
 
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Hashes = NDArray[np.uint64]
@@ -173,39 +170,8 @@ def _mix(numbers: Hashes) -> Hashes:
 
 
 def _hash_bytes(array: pa.Array) -> Hashes:
-    offsets, data = byte_offsets(array)
-    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
-    hashes = lengths.astype(np.uint64)
-    if data is not None and data.size and len(array):
-        words = -(-lengths // WORD_BYTES)
-        # Rows are taken in runs of a bounded number of words, so that memory stays flat.
-        ends = np.cumsum(words)
-        first = 0
-        while first < len(array):
-            done = int(ends[first - 1]) if first else 0
-            after = int(np.searchsorted(ends, done + _BLOCK_WORDS, side="right"))
-            rows = slice(first, max(after, first + 1))
-            hashes[rows] += _word_sums(data, starts[rows], lengths[rows], words[rows])
-            first = rows.stop
-    return _mix(hashes)
+    from tessel.kernels.word_numbers import hash_texts
 
-
-def _word_sums(
-    data: pa.Buffer,
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    words: NDArray[np.int64],
-) -> Hashes:
-    """Return the sum of the mixed words of every value."""
-    owners = np.repeat(np.arange(len(starts)), words)
-    ends = np.cumsum(words)
-    within = np.arange(len(owners)) - (ends - words)[owners]
-    at = starts[owners] + within * WORD_BYTES
-    kept = np.minimum(lengths[owners] - within * WORD_BYTES, WORD_BYTES)
-    numbers = words_at(np.frombuffer(data, np.uint8), at)
-    numbers &= np.uint64(0xFFFFFFFFFFFFFFFF) >> ((WORD_BYTES - kept) * 8).astype(np.uint64)
-    mixed = _mix(numbers + (within + 1).astype(np.uint64) * _INCREMENT)
-    # Differences of a running sum modulo 2**64 are sums modulo 2**64.
-    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    sums: Hashes = running[ends] - running[ends - words]
-    return sums
+    texts, hashes = texts_of(array), np.empty(len(array), np.uint64)
+    hash_texts(texts.data, np.ascontiguousarray(texts.offsets), hashes)
+    return hashes
