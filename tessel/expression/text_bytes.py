@@ -79,16 +79,15 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
 
     Rows are ordered by eight bytes at a time, as numbers; those that are equal so far go on with
     the next eight (a radix sort from the first digit on). What is equal in many bytes is left to
-    Arrow, which compares texts: 1 M texts of 7 bytes take it 274 ms, and this 73; behind 30 bytes
-    that all have in common, 498 and 251.
+    Arrow, which compares texts: 1 M texts of 7 bytes take it 272 ms, and this 61; behind 30 bytes
+    that all have in common, 530 and 188.
 
     Returns
     -------
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
-    from tessel.kernels.order_words import order_of_integers
-    from tessel.kernels.word_numbers import text_digits
+    from tessel.kernels.order_words import order_of_integers, text_digits
 
     texts = texts_of(array)
     lengths = np.diff(texts.offsets).astype(np.int64)

@@ -22,10 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import words_of
+from tessel.kernels.word_numbers import text_word
 
 Integers = NDArray[np.int64]
 
 _WORD_BITS = 64
+_ZERO, _ONE, _EIGHT, _SIXTEEN, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 16, 32))
+_SIGN = np.uint64(1 << 63)
+_ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _DIGIT_BITS = 11
 """Digits of as many bits as the first cache has room for counts of."""
 
@@ -75,6 +80,26 @@ def _sorted_words(numbers: Integers, least: int, shift: int, bits: int) -> NDArr
     counts = np.zeros((passes, 1 << _DIGIT_BITS), np.uint64)
     moved = sort_by_digits(words, spare, counts, row_bits, -(-bits // max(1, passes)))
     return spare if moved % 2 else words
+
+
+@kernel(
+    "data: u8[bytes], offsets: O[ends], rows: i64[some], skip: i64, found: mut i64[some]",
+    O="i32 i64",
+)
+def text_digits(data: Any, offsets: Any, rows: Any, skip: int, found: Any) -> None:
+    """Write eight bytes of some texts, from a byte of each on, as numbers in the order of bytes.
+
+    Bytes past the end of a text are zeros.
+    """
+    words = words_of(data)
+    for at in range(len(rows)):
+        row = np.uint64(rows[at])
+        place = np.uint64(offsets[row]) + np.uint64(skip)
+        end = np.uint64(offsets[row + _ONE])
+        word = text_word(data, words, place, end - place) if place < end else _ZERO
+        word = (word & _ODD_BYTES) << _EIGHT | (word >> _EIGHT) & _ODD_BYTES
+        word = (word & _ODD_PAIRS) << _SIXTEEN | (word >> _SIXTEEN) & _ODD_PAIRS
+        found[at] = np.int64((word << _HALF | word >> _HALF) ^ _SIGN)
 
 
 @kernel("numbers: i64[rows], least: u64, shift: i64, row_bits: i64, words: mut u64[rows]")

@@ -23,9 +23,8 @@ from tessel.kernels.intrinsics import words_of
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
-_ZERO, _ONE, _EIGHT, _SIXTEEN, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 16, 32))
-_ALL, _SIGN = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1 << 63)
-_ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+_ZERO, _ONE, _EIGHT, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 32))
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @inner
@@ -74,26 +73,6 @@ def hash_texts(data: Any, offsets: Any, hashes: Any) -> None:
             place += _EIGHT
             left = left - _EIGHT if left > _EIGHT else _ZERO
         hashes[row] = mixed_word(mixed)
-
-
-@kernel(
-    "data: u8[bytes], offsets: O[ends], rows: i64[some], skip: i64, found: mut i64[some]",
-    O="i32 i64",
-)
-def text_digits(data: Any, offsets: Any, rows: Any, skip: int, found: Any) -> None:
-    """Write eight bytes of some texts, from a byte of each on, as numbers in the order of bytes.
-
-    Bytes past the end of a text are zeros.
-    """
-    words = words_of(data)
-    for at in range(len(rows)):
-        row = np.uint64(rows[at])
-        place = np.uint64(offsets[row]) + np.uint64(skip)
-        end = np.uint64(offsets[row + _ONE])
-        word = text_word(data, words, place, end - place) if place < end else _ZERO
-        word = (word & _ODD_BYTES) << _EIGHT | (word >> _EIGHT) & _ODD_BYTES
-        word = (word & _ODD_PAIRS) << _SIXTEEN | (word >> _SIXTEEN) & _ODD_PAIRS
-        found[at] = np.int64((word << _HALF | word >> _HALF) ^ _SIGN)
 
 
 Integers = NDArray[np.int64]
