@@ -59,7 +59,7 @@ class Shown(InNotebooks):
         return str(self)
 
     def render(self, format: str = "text") -> str:  # noqa: A002  # the word users know
-        """Return it as ``"text"``, ``"html"`` or ``"json"``.
+        """Return it in one of the ``formats``.
 
         Raises
         ------
@@ -68,9 +68,13 @@ class Shown(InNotebooks):
         """
         if format not in self.formats:
             raise NameNotFoundError.for_name("format", format, sorted(self.formats))
-        return _rendered(format, self.document)
+        return _rendered(format, self._part(format))
+
+    def _part(self, format: str) -> Part:  # noqa: A002
+        """Return what a format shows."""
+        return self.document
 
 
 def _rendered(form: str, document: Part) -> str:
-    rendered: str = getattr(import_module("tessel.display"), f"render_{form}")(document)
-    return rendered
+    text: str = getattr(import_module("tessel.display"), f"render_{form}")(document)
+    return text

@@ -16,11 +16,11 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
-from tessel.display.documents import Document, Table
+from tessel.display.documents import Document, Part, Table
 from tessel.display.shown import Shown
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
@@ -93,11 +93,30 @@ class Explanation(Shown):
         The explanation as plain parts.
     profile
         Of the run, where the query was run.
+
+    Examples
+    --------
+    >>> print(trades.select("qty").explain().render("mermaid"))
+    flowchart LR
+        g0n0["read 'trades'<br/>segments: 1 of 1<br/>rows: 4 of 4<br/>units: 1"]
+        g0n1["select(columns=['qty'])"]
+        g0n2["result"]
+        g0n0 --> g0n1
+        g0n1 --> g0n2
     """
 
+    formats: ClassVar[tuple[str, ...]] = (*Shown.formats, "mermaid", "dot")
     plan: Plan
     document: Document
     profile: Profile | None = None
+
+    def _part(self, format: str) -> Part:  # noqa: A002
+        """Return the plan as a graph for the languages of graphs."""
+        if format in Shown.formats:
+            return self.document
+        from tessel.pipeline.run_page import plan_graph
+
+        return plan_graph(self.plan, self.profile)
 
 
 def explain_plan(

@@ -54,7 +54,7 @@ def page_of(profile: Profile) -> Document:
         f"A run on {symbol!r}",
         (
             summary,
-            Section("Plan", (_graph(profile),)),
+            Section("Plan", (plan_graph(profile.plan, profile),)),
             Section("Timeline", (_timeline(profile),)),
             Section("Pruning", tuple(_pruning(profile.plan))),
             Section("Clauses and columns", profile.tables),
@@ -71,9 +71,10 @@ def _sources(plan: Plan) -> Iterator[tuple[SourcePlan, Stage]]:
 # --- the plan -----------------------------------------------------------------------------------
 
 
-def _graph(profile: Profile) -> Graph:
+def plan_graph(plan: Plan, profile: Profile | None = None) -> Graph:
+    """Return what a plan reads and its clauses as a graph, with what a run says of each."""
     told: dict[str, Facts] = {}
-    for (name, form), each in clause_events(profile.events).items():
+    for (name, form), each in clause_events(profile.events if profile else []).items():
         facts = [("form", form), ("units", each.units)]
         if each.rows_in or each.rows_out:
             facts.append(("rows", each.moved))
@@ -109,8 +110,8 @@ def _graph(profile: Profile) -> Graph:
         )
         return add(f"read {part.view.name!r}", facts, [])
 
-    end = visit(profile.plan)
-    add("result", (("rows", profile.rows),), [end])
+    end = visit(plan)
+    add("result", (("rows", profile.rows),) if profile else (), [end])
     return Graph(tuple(nodes), tuple(edges))
 
 

@@ -19,7 +19,7 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.display.documents import Table
 from tessel.ecs import ComponentManager, FetchCount
-from tessel.errors import TesselError
+from tessel.errors import NameNotFoundError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.pipeline import Explanation, Plan, explain_metadata
@@ -304,3 +304,19 @@ def test_rows_that_pass_an_outer_join_are_not_said_to_be_grouped(store: Store) -
     with events("barrier") as found:
         store.read("x", query=query)
     assert not found
+
+
+def test_a_plan_is_a_graph_in_two_languages() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"k": [1, 2], "v": [1, 2]}))
+    lazy = store.scan("x").filter("v > 1").groupby("k").agg(a=("v", "sum"))
+    explained, ran = lazy.explain(), lazy.explain(analyze=True)
+    for form, opening, arrow in [("mermaid", "flowchart", "-->"), ("dot", "digraph", "->")]:
+        text = explained.render(form)
+        assert text.startswith(opening)
+        assert f"g0n0 {arrow} g0n1" in text
+        assert "merge_aggregation" in text
+        assert "kernel on stored columns" not in text
+        assert "kernel on stored columns" in ran.render(form)
+    with pytest.raises(NameNotFoundError, match="mermayd"):
+        explained.render("mermayd")
