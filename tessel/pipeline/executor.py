@@ -121,15 +121,8 @@ def table_as_read(units: Sequence[ProcessingUnit], schema: TableSchema) -> pa.Ta
 
 def symbols_of(plan: Plan) -> str:
     """Name what a plan reads, for errors of stages that see several symbols as one."""
-    return ", ".join(dict.fromkeys(_shown_symbols(plan)))
-
-
-def _shown_symbols(plan: Plan) -> Iterator[str]:
-    for part in plan.inputs:
-        if isinstance(part, Plan):
-            yield from _shown_symbols(part)
-        else:
-            yield f"{part.view.name!r} (version {part.view.version})"
+    names = (f"{each.view.name!r} (version {each.view.version})" for each in plan.sources)
+    return ", ".join(dict.fromkeys(names))
 
 
 def run_stages(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
@@ -50,6 +50,7 @@ Pass = Callable[[Draft], Draft]
 
 _BUCKETS_IN_BUDGET = 32
 _LEAST_BUCKET_BYTES = 64 * 1024
+"""A hash bucket is so small a part of the byte budget: several are worked on at a time."""
 
 
 def _of(clauses: str, name: str, module: str) -> Pass:
@@ -207,19 +208,28 @@ class _Planner:
             error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
             raise
 
+    def _draft(self, schema: TableSchema, clauses: tuple[Clause, ...], **more: Any) -> Draft:
+        """Return the draft of clauses, with what the options and the executor say."""
+        most = max(self._options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
+        return Draft(
+            schema,
+            together(clauses),
+            workers=self._workers,
+            bucket_bytes=min(self._options.hash_bucket_bytes, most),
+            live_bytes=self._options.live_bytes,
+            gathered_bytes=self._gathered_bytes,
+            **more,
+        )
+
     def _one_symbol(
         self, view: SymbolView, clauses: tuple[Clause, ...], high_cardinality: bool | None = None
     ) -> Plan:
         index = view.index()
-        draft = Draft(
+        draft = self._draft(
             view.schema,
-            together(clauses),
+            clauses,
             index=index,
             bytes=int(index.bytes.sum()),
-            workers=self._workers,
-            bucket_bytes=_bucket_bytes(self._options),
-            live_bytes=self._options.live_bytes,
-            gathered_bytes=self._gathered_bytes,
             high_cardinality=bool(high_cardinality),
         )
         schema = draft.schemas()[-1]
@@ -251,26 +261,20 @@ class _Planner:
 
         clause, inputs = self._inputs(query, at)
         parts = [each.query for each in inputs]
-        draft = Draft(
+        draft = self._draft(
             clause.combined_schema([each.schema for each in inputs]),
-            together(query.clauses[at + 1 :]),
+            query.clauses[at + 1 :],
             combining=clause,
             inputs=inputs,
             bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
-            workers=self._workers,
-            bucket_bytes=_bucket_bytes(self._options),
-            live_bytes=self._options.live_bytes,
-            gathered_bytes=self._gathered_bytes,
         )
         schema, whole = draft.schemas()[-1], draft
         draft, changes = self._rewritten(draft)
-        options = self._options
-        codes = codes_taken(draft.clauses, draft.schema)
         limits = PlanLimits(
             self._workers,
-            options.live_bytes,
-            _bucket_bytes(options),
-            codes,
+            self._options.live_bytes,
+            draft.bucket_bytes,
+            codes_taken(draft.clauses, draft.schema),
             self._gathered_bytes is None,
         )
 
@@ -281,7 +285,7 @@ class _Planner:
                     plan.schema,
                     plan.bytes,
                     MOST_UNITS * (1 + sum(type(each) is HashJoin for each in plan.clauses)),
-                    plan.sources,
+                    tuple(source.index for source in plan.sources),
                 )
                 for part, plan in zip(parts, plans, strict=True)
             ]
@@ -367,9 +371,3 @@ class _Planner:
 
 def _combines(clause: Clause) -> bool:
     return isinstance(clause, Combining) and clause.structure.input is Structure.MULTI_SYMBOL
-
-
-def _bucket_bytes(options: Options) -> int:
-    """Return the aimed-for bytes of a hash bucket: several are worked on at a time."""
-    most = max(options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
-    return min(options.hash_bucket_bytes, most)
