@@ -26,9 +26,9 @@ _LONGEST_CELL = 48
 _CELL_PADDING = 3
 
 
-def make_console(*, stderr: bool = False) -> Console:
-    """Return a console for standard output (or error) that suits a terminal as well as a log."""
-    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+def make_console() -> Console:
+    """Return a console for standard output that suits a terminal as well as a log."""
+    console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = LOG_WIDTH
     return console

@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from tessel.display.cells import axis_text, cell_text, facts_text, is_numeric, shortened, text_width
+from tessel.display.cells import (
+    axis_text,
+    cell_text,
+    facts_text,
+    is_numeric,
+    labelled_lines,
+    shortened,
+    text_width,
+)
 from tessel.display.documents import (
     Document,
     Graph,
@@ -149,12 +157,8 @@ def _(part: Lanes, level: int) -> Iterator[str]:
     yield from _lanes(part)
 
 
-def _told(node: Node) -> list[str]:
-    return [cell_text(node.label), *(f"{name}: {cell_text(value)}" for name, value in node.facts)]
-
-
 def _box_lines(node: Node) -> list[str]:
-    return [shortened(line, _LONGEST_LABEL) for line in _told(node)]
+    return [shortened(line, _LONGEST_LABEL) for line in labelled_lines(node)]
 
 
 def _drawing(graph: Graph) -> Iterator[str]:
@@ -180,7 +184,7 @@ def _drawing(graph: Graph) -> Iterator[str]:
         yield from _arrow(places[edge.source], places[edge.target], edge.label)
     for node in graph.nodes:
         of = re.split(r"[^\w.]", node.label, maxsplit=1)[0]
-        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{_hover(_told(node))}</title>'
+        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{_hover(node)}</title>'
         yield from _box(places[node.name], _box_lines(node))
         yield "</g>"
     yield "</svg>"
@@ -262,11 +266,10 @@ def _rect(span: Span, stop: float, depth: int) -> str:
         f'<rect class="span {escape(span.kind)}" data-of="{escape(cell_text(span.label))}" '
         f'tabindex="0" x="{left:.2f}" y="{depth * _LANE_HEIGHT + 1}" width="{width:.2f}" '
         f'height="{_LANE_HEIGHT - 2}">'
-        f"<title>{_hover([span.label, *(f'{n}: {cell_text(v)}' for n, v in span.facts)])}"
-        "</title></rect>"
+        f"<title>{_hover(span)}</title></rect>"
     )
 
 
-def _hover(lines: list[str]) -> str:
+def _hover(told: Node | Span) -> str:
     """Return the text shown for the element under the pointer."""
-    return escape("\n".join(map(cell_text, lines)))
+    return escape("\n".join(labelled_lines(told)))

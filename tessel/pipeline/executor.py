@@ -126,17 +126,17 @@ def symbols_of(plan: Plan) -> str:
 
 
 def run_stages(
-    stages: Sequence[Stage], units: Iterator[ProcessingUnit], options: Options | None = None
+    stages: Sequence[Stage], units: Iterator[ProcessingUnit]
 ) -> Iterator[ProcessingUnit]:
     """Run stages on units that are here already; the last steps of another executor's query."""
     clauses = (clause for stage in stages for clause in stage.clauses)
-    with _running(options or current(), clauses, joins_units=False) as run:
+    with _running(current(), clauses, joins_units=False) as run:
         yield from run.stages(stages, units)
 
 
-def run_units(plan: Plan, options: Options | None = None) -> Iterator[ProcessingUnit]:
+def run_units(plan: Plan) -> Iterator[ProcessingUnit]:
     """Run a plan here whose units another executor wants; errors lack the symbols of its query."""
-    with _running(options or current(), plan.clauses, joins_units=False) as run:
+    with _running(current(), plan.clauses, joins_units=False) as run:
         yield from run.units(plan)
 
 
@@ -386,9 +386,7 @@ class _Run:
             stream = self._workspace.stream(before, is_result=stage is self.last)
             yield from consume_units(stage, stream)
         finally:
-            close = getattr(before, "close", None)
-            if close is not None:
-                close()
+            getattr(before, "close", lambda: None)()
 
     def _regrouped(
         self, clause: Clause, stage: Stage, before: Iterator[ProcessingUnit]

@@ -98,9 +98,8 @@ REQUIRED: frozenset[Pass] = frozenset((desugar, _compute_columns, _lower_aggrega
 def plan_query(
     catalog: Catalog,
     query: SubQuery,
-    options: Options | None = None,
-    slots: int | None = None,
     *,
+    slots: int | None = None,
     passes: tuple[Pass, ...] = PASSES,
     gathered_bytes: int | None = None,
 ) -> Plan:
@@ -121,7 +120,7 @@ def plan_query(
         The most bytes that the executor brings to one place; None where memory has its budget.
     """
     check_count(len(query.clauses))
-    options = options or current()
+    options = current()
     slots = slots or options.workers
     return _Planner(catalog, options, slots, passes, gathered_bytes).plan(query)
 
