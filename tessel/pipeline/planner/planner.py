@@ -21,6 +21,7 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.positional import Positional
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import Options, current
 from tessel.pipeline.plan import (
     Catalog,
@@ -152,31 +153,24 @@ def query_schema(catalog: Catalog, query: SubQuery, known: _Steps | None = None)
     return schema
 
 
+@dataclass(frozen=True, eq=False)
 class _Planner:
     """One query on its way to a plan. Every symbol is looked up once."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        options: Options,
-        workers: int,
-        passes: tuple[Pass, ...],
-        gathered_bytes: int | None,
-    ) -> None:
-        self._gathered_bytes = gathered_bytes
-        self._catalog = catalog
-        self._options = options
-        self._workers = workers
-        self._passes = passes
-        self._views: dict[tuple[str, int | str | None], SymbolView] = {}
-        self._known: _Steps = {}
+    catalog: Catalog
+    options: Options
+    workers: int
+    passes: tuple[Pass, ...]
+    gathered_bytes: int | None
+    views: dict[tuple[str, int | str | None], SymbolView] = dataclasses.field(default_factory=dict)
+    known: _Steps = dataclasses.field(default_factory=dict)
 
     def view(self, symbol: str, as_of: int | str | None) -> SymbolView:
         """Return a symbol at a version, as the catalog gives it."""
         key = (symbol, as_of)
-        if key not in self._views:
-            self._views[key] = self._catalog.view(symbol, as_of)
-        return self._views[key]
+        if key not in self.views:
+            self.views[key] = self.catalog.view(symbol, as_of)
+        return self.views[key]
 
     def plan(self, query: SubQuery) -> Plan:
         """Plan a query, which may be the input of another."""
@@ -187,21 +181,21 @@ class _Planner:
         asks = asking is not None or combining is not None
 
         def found() -> Mapping[tuple[str, int | str | None], SymbolView]:
-            return self._views if asks else {(query.symbol, query.as_of): view}
+            return self.views if asks else {(query.symbol, query.as_of): view}
 
         def make() -> Plan:
             if asking is not None:
                 before = dataclasses.replace(query, clauses=query.clauses[:asking])
-                schema = query_schema(self, before, self._known)
+                schema = query_schema(self, before, self.known)
                 return plan_question(query, asking, schema, self.plan)
             if combining is not None:
                 return self._combined(query, combining)
             return self._one_symbol(view, query.clauses)
 
         try:
-            if self._passes is not PASSES:
+            if self.passes is not PASSES:
                 return make()
-            options = self._options, self._workers, self._gathered_bytes
+            options = self.options, self.workers, self.gathered_bytes
             return cached_plan(query, options, self.view, found, make, asks=asks)
         except TesselError as error:
             error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
@@ -209,14 +203,14 @@ class _Planner:
 
     def _draft(self, schema: TableSchema, clauses: tuple[Clause, ...], **more: Any) -> Draft:
         """Return the draft of clauses, with what the options and the executor say."""
-        most = max(self._options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
+        most = max(self.options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
         return Draft(
             schema,
             together(clauses),
-            workers=self._workers,
-            bucket_bytes=min(self._options.hash_bucket_bytes, most),
-            live_bytes=self._options.live_bytes,
-            gathered_bytes=self._gathered_bytes,
+            workers=self.workers,
+            bucket_bytes=min(self.options.hash_bucket_bytes, most),
+            live_bytes=self.options.live_bytes,
+            gathered_bytes=self.gathered_bytes,
             **more,
         )
 
@@ -270,11 +264,11 @@ class _Planner:
         schema, whole = draft.schemas()[-1], draft
         draft, changes = self._rewritten(draft)
         limits = PlanLimits(
-            self._workers,
-            self._options.live_bytes,
+            self.workers,
+            self.options.live_bytes,
             draft.bucket_bytes,
             codes_taken(draft.clauses, draft.schema),
-            self._gathered_bytes is None,
+            self.gathered_bytes is None,
         )
 
         def found(plans: Sequence[Plan]) -> list[CombinedInput]:
@@ -346,7 +340,7 @@ class _Planner:
         if start < at:
             whole = dataclasses.replace(query, clauses=query.clauses[: at + 1])
             schema, inputs = (
-                query_schema(self, whole, self._known),
+                query_schema(self, whole, self.known),
                 self._parts(query, start, joined),
             )
             if joined.combined_schema([each.schema for each in inputs]) == schema:
@@ -357,12 +351,12 @@ class _Planner:
         """Return what stands before a clause over several symbols, and its other inputs."""
         first = dataclasses.replace(query, clauses=query.clauses[:at])
         parts = (first, *clause.others)
-        return tuple(Input(part, query_schema(self, part, self._known)) for part in parts)
+        return tuple(Input(part, query_schema(self, part, self.known)) for part in parts)
 
     def _rewritten(self, draft: Draft) -> tuple[Draft, tuple[Change, ...]]:
         """Run the passes, and note what each was given and gave."""
         changes: list[Change] = []
-        for run_pass in self._passes:
+        for run_pass in self.passes:
             before, draft = draft, run_pass(draft)
             changes.append(Change(run_pass.__name__, before, draft))
         return draft, tuple(changes)
