@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
+from tessel.closing import scoped
 from tessel.errors import CancelledError
 
 __all__ = [
@@ -52,14 +53,9 @@ class CancelFlag:
         """Whether the run is to end."""
         return self._is_set or (self._parent is not None and self._parent.is_set)
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> contextlib.AbstractContextManager[None]:
         """Let loops of the block, also in the tasks that it starts, look at this flag."""
-        token = _flag.set(self)
-        try:
-            yield
-        finally:
-            _flag.reset(token)
+        return scoped(_flag, self)
 
 
 _flag: ContextVar[CancelFlag | None] = ContextVar("tessel_cancel", default=None)

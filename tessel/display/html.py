@@ -152,11 +152,6 @@ def _(part: Graph, level: int) -> Iterator[str]:
     yield from _drawing(part)
 
 
-@_parts.register
-def _(part: Lanes, level: int) -> Iterator[str]:
-    yield from _lanes(part)
-
-
 def _box_lines(node: Node) -> list[str]:
     return [shortened(line, _LONGEST_LABEL) for line in labelled_lines(node)]
 
@@ -222,7 +217,8 @@ _LANES_WIDTH, _LANE_HEIGHT, _LEAST_WIDTH = 1_000, 14, 0.7
 _TICKS = 5
 
 
-def _lanes(part: Lanes) -> Iterator[str]:
+@_parts.register
+def _(part: Lanes, level: int) -> Iterator[str]:
     """Yield HTML that draws lanes; a script stretches them by their ``data-`` attributes."""
     yield f'<div class="lanes" data-stop="{part.stop!r}" data-unit="{escape(part.unit)}">'
     if part.title:
