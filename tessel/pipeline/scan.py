@@ -119,9 +119,9 @@ class _Scan:
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
-        if joining is not None and self.loader.are_alone:
+        if joining is not None and self.loader.source.read.are_alone:
             return self.reduced_units(packs(), pool, joining)
-        waits = self.loader.are_alone and self.stage.takes_any_slices
+        waits = self.loader.source.read.are_alone and self.stage.takes_any_slices
         # Behind one of our own is an exchange, and nobody sees how many units there were.
         if waits and filtering is not None and not is_plugin(type(clauses[filtering])):
             # At first it looks at its keys alone.

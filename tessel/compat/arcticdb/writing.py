@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import tessel as ts
 from tessel.api import LazyTable
-from tessel.cached import cached
 from tessel.compat.arcticdb.items import (
     MergeStrategy,
     StagedDataFinalizeMethod,
@@ -186,11 +185,6 @@ class Writes(Reads):
         return self._item(symbol, self.store.view(symbol))
 
     # --- staged rows ------------------------------------------------------------------------------
-
-    @cached
-    def _stages(self) -> dict[str, list[StageResult]]:
-        """What this object has staged and not finalized, by symbol."""
-        return {}
 
     def stage(
         self,
