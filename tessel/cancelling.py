@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
@@ -80,18 +80,19 @@ def check_cancelled() -> None:
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads whose tasks are part of the run of whoever starts them, with its options."""
+    """Threads whose tasks are part of the run of whoever starts them, with its options.
+
+    What they have not begun when the block fails or is interrupted, they drop.
+    """
 
     def submit(self, work: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> Future[T]:
         run = functools.partial(work, *given, **named)
         return super().submit(contextvars.copy_context().run, run)
 
+    def __exit__(self, *error: object) -> None:
+        self.shutdown(wait=True, cancel_futures=True)
 
-@contextlib.contextmanager
-def thread_pool(workers: int, name: str) -> Iterator[ThreadPoolExecutor]:
-    """Give threads for a block; what it has not begun when it fails or is interrupted, it drops."""
-    pool = _Pool(workers, thread_name_prefix=name)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+def thread_pool(workers: int, name: str) -> ThreadPoolExecutor:
+    """Return threads for a block, which ends them."""
+    return _Pool(workers, thread_name_prefix=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
 import inspect
@@ -174,20 +175,17 @@ def open_existing(uri: str, *, read_only: bool = True) -> Any:
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d{1,9})([smhdw])")
-_AGE_HINT = "write a whole number and one of s, m, h, d, w: 36h, 30d"
 
 
 def read_age(text: str) -> dt.timedelta:
     """Return the time that a text such as ``36h`` says; raises ``InvalidInputError`` for others."""
     match = _AGE.fullmatch(text.strip().lower())
-    try:
-        return dt.timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _no_age(text)
-    except OverflowError:
-        return _no_age(text)
-
-
-def _no_age(text: str) -> dt.timedelta:
-    raise InvalidInputError(f"{text!r} is no age", hint=_AGE_HINT)
+    with contextlib.suppress(OverflowError):
+        if match:
+            return dt.timedelta(**{_UNITS[match[2]]: int(match[1])})
+    raise InvalidInputError(
+        f"{text!r} is no age", hint="write a whole number and one of s, m, h, d, w: 36h, 30d"
+    )
 
 
 def read_older_than(text: str) -> int | dt.timedelta | dt.datetime:
