@@ -30,7 +30,7 @@ from tessel.progress import operation
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
 from tessel.store.timeline import AsOf
-from tessel.store.view import PinnedViews, SymbolView
+from tessel.store.view import PinnedViews
 from tessel.telemetry import Recording
 from tessel.written import ExecutorLike, WritesResults, named_executor
 
@@ -567,7 +567,7 @@ class LazyTable(Verbs):
             return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:
-        for view, _ in _views(plan):
+        for view in (source.view for source in plan.sources):
             if view.name == self.symbol and view.pandas is not None:
                 from tessel.pandas_results import pandas_metadata
 
@@ -698,7 +698,7 @@ class LazyTable(Verbs):
         catalog, query = self._bound()
         with self.store.reading(catalog.version) as versions:
             plan = _plan(catalog, query, executor)
-            versions.update(view.version for view, _ in _views(plan))
+            versions.update(source.view.version for source in plan.sources)
             yield plan
 
     def _bound(self) -> tuple[PinnedViews, SubQuery]:
@@ -706,27 +706,19 @@ class LazyTable(Verbs):
         return PinnedViews(self.store, first), SubQuery(self.symbol, None, self.clauses)
 
     def _lineage(self, plan: Plan, executor: str, elapsed_ns: int, as_of: str) -> Lineage:
-        views = list(_views(plan))
+        views = [source.view for source in plan.sources]
         return Lineage(
             store=self.store.uri,
-            symbols=tuple(dict.fromkeys(view.name for view, _ in views)),
-            version=max(view.version for view, _ in views),
+            symbols=tuple(dict.fromkeys(view.name for view in views)),
+            version=max(view.version for view in views),
             as_of=as_of,
             query=QueryBuilder(self.clauses).to_json(),
-            segments_read=sum(kept for _, kept in views),
-            segments=sum(view.segment_count for view, _ in views),
+            segments_read=sum(len(source.index) for source in plan.sources),
+            segments=sum(view.segment_count for view in views),
             executor=executor,
             elapsed_ns=elapsed_ns,
-            metadata=next((v.metadata for v, _ in views if v.name == self.symbol), {}),
+            metadata=next((v.metadata for v in views if v.name == self.symbol), {}),
         )
-
-
-def _views(plan: Plan) -> Iterator[tuple[SymbolView, int]]:
-    for part in plan.inputs:
-        if isinstance(part, Plan):
-            yield from _views(part)
-        else:
-            yield part.view, len(part.index)
 
 
 def _check_pair(name: str, value: Any, example: str) -> None:

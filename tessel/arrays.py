@@ -24,6 +24,7 @@ __all__ = [
     "different",
     "empty_table",
     "fill_null",
+    "is_number",
     "numpy_array",
     "places",
     "rows_at",
@@ -128,6 +129,12 @@ def _is_counted(kind: pa.DataType | None) -> bool:
 def arrow_scalar(value: Any, type: pa.DataType | None = None) -> pa.Scalar:  # noqa: A002
     """Return one value as an Arrow scalar, by default of its type."""
     return arrow_array([value], type)[0]
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether a type is of integers, floats or decimals."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def scalar_text(value: pa.Scalar) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
+from tessel.closing import scoped
 from tessel.errors import CancelledError
 
 __all__ = [
@@ -52,14 +53,9 @@ class CancelFlag:
         """Whether the run is to end."""
         return self._is_set or (self._parent is not None and self._parent.is_set)
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> contextlib.AbstractContextManager[None]:
         """Let loops of the block, also in the tasks that it starts, look at this flag."""
-        token = _flag.set(self)
-        try:
-            yield
-        finally:
-            _flag.reset(token)
+        return scoped(_flag, self)
 
 
 _flag: ContextVar[CancelFlag | None] = ContextVar("tessel_cancel", default=None)
@@ -84,18 +80,19 @@ def check_cancelled() -> None:
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads whose tasks are part of the run of whoever starts them, with its options."""
+    """Threads whose tasks are part of the run of whoever starts them, with its options.
+
+    What they have not begun when the block fails or is interrupted, they drop.
+    """
 
     def submit(self, work: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> Future[T]:
         run = functools.partial(work, *given, **named)
         return super().submit(contextvars.copy_context().run, run)
 
+    def __exit__(self, *error: object) -> None:
+        self.shutdown(wait=True, cancel_futures=True)
 
-@contextlib.contextmanager
-def thread_pool(workers: int, name: str) -> Iterator[ThreadPoolExecutor]:
-    """Give threads for a block; what it has not begun when it fails or is interrupted, it drops."""
-    pool = _Pool(workers, thread_name_prefix=name)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+def thread_pool(workers: int, name: str) -> ThreadPoolExecutor:
+    """Return threads for a block, which ends them."""
+    return _Pool(workers, thread_name_prefix=name)

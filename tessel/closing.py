@@ -1,11 +1,26 @@
-"""Closing: what is used as a block and closed when the block is left; every part may use it."""
+"""What is used as a block, and undone when the block is left; every part may use it."""
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Self, TypeVar
 
-__all__ = ["Closing"]
+__all__ = ["Closing", "scoped"]
+
+Value = TypeVar("Value")
+
+
+@contextlib.contextmanager
+def scoped(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """Give a context variable a value for a block, also in the tasks that it starts."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 class Closing(ABC):

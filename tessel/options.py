@@ -151,25 +151,18 @@ class Options:
         return name
 
 
+_TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
 def _parse(name: str, kind: str, text: str) -> Any:
-    variable = _ENVIRONMENT_PREFIX + name.upper()
     if kind == "str":
         return text
-    if kind == "bool":
-        truth = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-        if text.strip().lower() not in truth:
-            raise OptionError(
-                f"the environment variable {variable} is {text!r}",
-                hint="set it to 1 or 0",
-                option=name,
-            )
-        return truth[text.strip().lower()]
     try:
-        return int(text.replace("_", ""))
-    except ValueError:
+        return _TRUTHS[text.strip().lower()] if kind == "bool" else int(text.replace("_", ""))
+    except (KeyError, ValueError):
         raise OptionError(
-            f"the environment variable {variable} is {text!r}",
-            hint="set it to a whole number",
+            f"the environment variable {_ENVIRONMENT_PREFIX}{name.upper()} is {text!r}",
+            hint=f"set it to {'1 or 0' if kind == 'bool' else 'a whole number'}",
             option=name,
         ) from None
 

@@ -107,29 +107,14 @@ def _document(shape: PandasShape, table: pa.Table) -> str:
         stop = start + step * table.num_rows
         index = [{"kind": "range", "name": name, "start": start, "stop": stop, "step": step}]
     columns = [
-        {
-            "name": levels.get(field.name, field.name),
-            "field_name": field.name,
-            "pandas_type": str(field.type),
-            "numpy_type": shape.dtypes.get(field.name, "object"),
-            "metadata": None,
-        }
-        for field in table.schema
-        if field.name in levels or field.name in shape.dtypes
+        _described(levels.get(name, name), name, str(kind), shape.dtypes.get(name, "object"))
+        for name, kind in zip(table.schema.names, table.schema.types, strict=True)
+        if name in levels or name in shape.dtypes
     ]
     names = []
     if shape.columns is not None:
         label, dtype = shape.columns
-        kind = "int64" if dtype == "int64" else "unicode"
-        names = [
-            {
-                "name": label,
-                "field_name": label,
-                "pandas_type": kind,
-                "numpy_type": dtype,
-                "metadata": None,
-            }
-        ]
+        names = [_described(label, label, "int64" if dtype == "int64" else "unicode", dtype)]
     document = {
         "index_columns": index,
         "column_indexes": names,
@@ -139,6 +124,12 @@ def _document(shape: PandasShape, table: pa.Table) -> str:
         "tessel": shape.to_json(),
     }
     return json.dumps(document)
+
+
+def _described(label: Any, field: Any, kind: str, dtype: str) -> dict[str, Any]:
+    """Return what pandas' metadata say of one column."""
+    names = {"name": label, "field_name": field}
+    return {**names, "pandas_type": kind, "numpy_type": dtype, "metadata": None}
 
 
 # --- to pandas ------------------------------------------------------------------------------------
@@ -203,14 +194,12 @@ def frame_of(
 
 def _shape(document: dict[str, Any]) -> PandasShape:
     """Return the shape of a result, whose keys are names."""
-    names = {key: document.get(key) for key in ("range", "columns", "series")}
+    names = {key: tuple(document[key]) for key in ("range", "columns", "series") if key in document}
     return PandasShape(
-        tuple((key, name) for key, name in document.get("levels", ())),
-        names["range"] and tuple(names["range"]),
-        dict(document.get("dtypes", ())),
-        {key: (dtype, values) for key, dtype, values in document.get("categories", ())},
-        names["columns"] and tuple(names["columns"]),
-        names["series"] and tuple(names["series"]),
+        levels=tuple((key, name) for key, name in document.get("levels", ())),
+        dtypes=dict(document.get("dtypes", ())),
+        categories={key: (dtype, values) for key, dtype, values in document.get("categories", ())},
+        **names,
     )
 
 

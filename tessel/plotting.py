@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import is_number
 from tessel.errors import (
     ColumnNotFoundError,
     InvalidInputError,
@@ -266,9 +267,7 @@ class Plot:
         kind = self._table.schema.field(self._existing(name)).type
         if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
             return "temporal"
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            return "quantitative"
-        return "quantitative" if pa.types.is_duration(kind) else "nominal"
+        return "quantitative" if is_number(kind) or pa.types.is_duration(kind) else "nominal"
 
     def _title(self, name: str) -> str:
         """Return what stands beside an axis: the name, with the zone or the unit of its values."""

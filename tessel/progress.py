@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TextIO
 
 from tessel import telemetry
+from tessel.closing import scoped
 from tessel.lazy import dataclass
 from tessel.options import current
 
@@ -133,8 +134,7 @@ def _seen(
         if tracing is not None:
             stack.enter_context(_traced(tracing.get_tracer("tessel"), verb, of, heard))
         if show is not None:
-            token = _inside.set(True)
-            stack.callback(_inside.reset, token)
+            stack.enter_context(scoped(_inside, True))
             meter = heard if isinstance(heard, Meter) else Meter()
             if meter is not heard:
                 stack.enter_context(telemetry.follow(meter))

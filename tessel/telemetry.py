@@ -23,6 +23,7 @@ from contextvars import ContextVar
 from types import FunctionType
 from typing import Any, NamedTuple, Self
 
+from tessel.closing import scoped
 from tessel.errors.root import without_secrets
 from tessel.forking import ChildSafeLock
 
@@ -92,18 +93,13 @@ def subscribe(subscriber: Subscriber) -> Iterator[None]:
         _remove(subscriber)
 
 
-@contextlib.contextmanager
-def follow(subscriber: Subscriber) -> Iterator[None]:
+def follow(subscriber: Subscriber) -> contextlib.AbstractContextManager[None]:
     """Send the events of a block alone to ``subscriber``, and those of the tasks that it starts.
 
     Events of other runs in the process are not sent, nor those of threads that serve several. A
     block within the block has its events sent to both.
     """
-    token = _followers.set((*_followers.get(), [subscriber]))
-    try:
-        yield
-    finally:
-        _followers.reset(token)
+    return scoped(_followers, (*_followers.get(), [subscriber]))
 
 
 class Recording:

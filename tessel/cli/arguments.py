@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from tessel.cli.output import OutputFormat
-from tessel.cli.query_options import query_of, takes_options
+from tessel.cli.query_options import query_of, takes, takes_options
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
@@ -82,16 +83,19 @@ Conf = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a command asks: a query on a symbol, and what runs it."""
+    """What a command asks: a query on a symbol, and what runs it.
 
-    store: str
-    symbol: str
-    plan: str | None
-    options: Mapping[str, Any]
-    as_of: str | None = None
-    engine: EngineName | None = None
-    master: str | None = None
-    conf: Sequence[str] | None = None
+    The fields are the parameters of the command.
+    """
+
+    symbol: Symbol
+    store: StoreUri
+    plan: PlanText = None
+    options: Any = None
+    as_of: AsOf = None
+    engine: Engine = None
+    master: Master = None
+    conf: Conf = None
 
     def lazy(self) -> Any:
         """Open the store, and return the lazy table of the query."""
@@ -106,32 +110,10 @@ class Question:
 
 def takes_query(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command all that says what is asked, in place of its parameter ``question``."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    asks = inspect.signature(_question, eval_str=True).parameters.values()
-
-    def run(*, options: Mapping[str, Any], **given: Any) -> None:
-        names = ("store", "symbol", "plan", "as_of", "engine", "master", "conf")
-        asked = {name: given.pop(name) for name in names}
-        command(Question(options=options, **asked), **given)
-
-    rest = [each for each in own if each.name != "question"]
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*asks, *rest)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return takes_options(run)
-
-
-def _question(
-    symbol: Symbol,
-    store: StoreUri,
-    plan: PlanText = None,
-    options: Any = None,
-    as_of: AsOf = None,
-    engine: Engine = None,
-    master: Master = None,
-    conf: Conf = None,
-) -> None:
-    """Show which parameters a question has."""
+    kinds = get_type_hints(Question, include_extras=True)
+    fields = inspect.signature(Question).parameters.values()
+    asks = [each.replace(annotation=kinds[each.name]) for each in fields]
+    return takes_options(takes(command, "question", asks, Question))
 
 
 def settings_of(texts: Sequence[str] | None) -> dict[str, str]:
@@ -193,20 +175,17 @@ def open_existing(uri: str, *, read_only: bool = True) -> Any:
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d{1,9})([smhdw])")
-_AGE_HINT = "write a whole number and one of s, m, h, d, w: 36h, 30d"
 
 
 def read_age(text: str) -> dt.timedelta:
     """Return the time that a text such as ``36h`` says; raises ``InvalidInputError`` for others."""
     match = _AGE.fullmatch(text.strip().lower())
-    try:
-        return dt.timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _no_age(text)
-    except OverflowError:
-        return _no_age(text)
-
-
-def _no_age(text: str) -> dt.timedelta:
-    raise InvalidInputError(f"{text!r} is no age", hint=_AGE_HINT)
+    with contextlib.suppress(OverflowError):
+        if match:
+            return dt.timedelta(**{_UNITS[match[2]]: int(match[1])})
+    raise InvalidInputError(
+        f"{text!r} is no age", hint="write a whole number and one of s, m, h, d, w: 36h, 30d"
+    )
 
 
 def read_older_than(text: str) -> int | dt.timedelta | dt.datetime:

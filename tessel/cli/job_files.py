@@ -12,6 +12,7 @@ The plain form of a query is a job of that section alone.
 
 from __future__ import annotations
 
+import pkgutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -175,28 +176,16 @@ def _text(place: str, value: Any) -> str:
     raise PlanFormatError(f"{place} of a job is a text, not {value!r}")
 
 
-def _parquet(path: Path, schema: Any) -> Any:
-    from pyarrow import parquet
-
-    return parquet.ParquetWriter(path, schema)
-
-
-def _arrow(path: Path, schema: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.ipc.new_file(str(path), schema)
+_WRITERS = {
+    ".parquet": "pyarrow.parquet:ParquetWriter",
+    ".arrow": "pyarrow.ipc:new_file",
+    ".feather": "pyarrow.ipc:new_file",
+    ".csv": "pyarrow.csv:CSVWriter",
+}
+"""What opens a file of each kind, by its path and schema; imported when one is written."""
 
 
-def _csv(path: Path, schema: Any) -> Any:
-    from pyarrow import csv
-
-    return csv.CSVWriter(str(path), schema)
-
-
-_WRITERS = {".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".csv": _csv}
-
-
-def _writer_of(path: Path) -> Any:
+def _writer_of(path: Path) -> str:
     if path.suffix not in _WRITERS:
         raise InvalidInputError(
             f"{str(path)!r} is of no kind that is written",
@@ -209,11 +198,11 @@ def write_file(path: Path, lazy: LazyTable, batches: Iterator[Any]) -> int:
     """Write batches to a file, which appears when all of them are in it; return their rows."""
     import os
 
-    opened = _writer_of(path)
+    opened = pkgutil.resolve_name(_writer_of(path))
     rows, partial = 0, path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with ExitStack() as stack:
-            writer = stack.enter_context(opened(partial, lazy.schema().arrow))
+            writer = stack.enter_context(opened(str(partial), lazy.schema().arrow))
             for batch in batches:
                 writer.write_batch(batch)
                 rows += batch.num_rows

@@ -130,7 +130,6 @@ class JsonOutput(Output):
 
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Print one object a row."""
-        del title
         separator = "[\n"
         for values in _plain_rows(table):
             row = dict(zip(table.column_names, values, strict=True))
@@ -144,7 +143,6 @@ class JsonOutput(Output):
 
     def document(self, text: str, data: Any) -> None:
         """Print the data."""
-        del text
         json.dump(_plain(data), self._stream, ensure_ascii=False, indent=2, allow_nan=False)
         self._stream.write("\n")
 
@@ -157,7 +155,6 @@ class CsvOutput(Output):
 
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Print the header and the rows."""
-        del title
         self._writer.writerow(table.column_names)
         for values in _plain_rows(table):
             self._writer.writerow(
@@ -178,7 +175,6 @@ class ArrowOutput(Output):
 
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Write the table."""
-        del title
         import pyarrow as pa
 
         with pa.ipc.new_stream(self._stream, table.schema) as writer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tessel.arrays import concat_tables
+from tessel.arrays import concat_tables, is_number
 from tessel.cli.output import Output, printable
 
 LOG_WIDTH = 120
@@ -26,9 +26,9 @@ _LONGEST_CELL = 48
 _CELL_PADDING = 3
 
 
-def make_console(*, stderr: bool = False) -> Console:
-    """Return a console for standard output (or error) that suits a terminal as well as a log."""
-    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+def make_console() -> Console:
+    """Return a console for standard output that suits a terminal as well as a log."""
+    console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = LOG_WIDTH
     return console
@@ -73,18 +73,13 @@ class TableOutput(Output):
 
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Print first and last rows, as many columns as fit, and what was left out."""
-        import pyarrow as pa
-
         names = [str(name) for name in table.column_names]
         rows, first = _shown_rows(table)
         fitting = _columns_that_fit(names, rows, self._console.width)
         grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
         for field in list(table.schema)[:fitting]:
-            numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-            numeric = numeric or pa.types.is_decimal(field.type)
-            grid.add_column(
-                Text(field.name, style="bold"), justify="right" if numeric else "left", no_wrap=True
-            )
+            justify: Literal["right", "left"] = "right" if is_number(field.type) else "left"
+            grid.add_column(Text(field.name, style="bold"), justify=justify, no_wrap=True)
         for place, row in enumerate(rows):
             if place == first:
                 grid.add_row(*(Text("…", style="dim") for _ in names[:fitting]))
@@ -108,7 +103,6 @@ class TableOutput(Output):
 
     def document(self, text: str, data: Any) -> None:
         """Print the text as it is."""
-        del data
         self._console.print(Text(text), soft_wrap=True)
 
 

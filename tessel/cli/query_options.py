@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,6 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     What it is given there is a mapping of those that were given.
     """
-    own = inspect.signature(command, eval_str=True)
     kinds: dict[str, Any] = {
         name: Annotated[
             (list[str] if kind is list else kind) | None,
@@ -60,23 +60,36 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
         ]
         for name, (kind, metavar, text) in _OPTIONS.items()
     }
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in kinds.items()
+    ]
+
+    def given(**asked: Any) -> Mapping[str, Any]:
+        return {name: value for name, value in asked.items() if value not in (None, [])}
+
+    return takes(command, "options", parameters, given)
+
+
+def takes(
+    command: Callable[..., None],
+    name: str,
+    parameters: Sequence[inspect.Parameter],
+    make: Callable[..., Any],
+) -> Callable[..., None]:
+    """Give a command parameters in place of its one of a name, which is given what they make."""
+    own = inspect.signature(command, eval_str=True)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in kinds}
-        command(**given, options={n: v for n, v in asked.items() if v not in (None, [])})
+        asked = {each.name: given.pop(each.name) for each in parameters}
+        command(**given, **{name: make(**asked)})
 
-    parameters = list[inspect.Parameter]()
-    for parameter in own.parameters.values():
-        if parameter.name != "options":
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        parameters += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            for name, kind in kinds.items()
-        ]
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    held = [(each,) if each.name != name else parameters for each in own.parameters.values()]
+    flat = itertools.chain.from_iterable(held)
+    made = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
+    run.__signature__ = own.replace(parameters=made)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in made}
     return run
 
 

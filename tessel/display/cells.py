@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal
 
-from tessel.display.documents import Facts
+from tessel.display.documents import Facts, Node, Span
 
 ELLIPSIS = "…"
 """Stands for what is not shown; as a cell it fits in a column of any kind."""
@@ -27,6 +27,11 @@ def cell_text(value: object) -> str:
 def facts_text(facts: Facts) -> str:
     """Return facts as ``name=value`` with a comma between."""
     return ", ".join(f"{name}={cell_text(value)}" for name, value in facts)
+
+
+def labelled_lines(told: Node | Span) -> list[str]:
+    """Return the label and the facts of a box or a span, one a line."""
+    return [cell_text(told.label), *(f"{name}: {cell_text(value)}" for name, value in told.facts)]
 
 
 def is_numeric(values: Iterable[object]) -> bool:

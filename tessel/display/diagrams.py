@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tessel.display.cells import cell_text
-from tessel.display.documents import Document, Graph, Node, Part, Section, Tree, graph_of_tree
+from tessel.display.cells import cell_text, labelled_lines
+from tessel.display.documents import Document, Graph, Part, Section, Tree, graph_of_tree
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
@@ -74,14 +74,18 @@ def _drawn(document: Part, language: _Language) -> Iterator[str]:
     def told(text: str) -> str:
         return cell_text(text).translate(language.escapes)
 
-    for number, graph in enumerate(_drawable(document)):
+    graphs = list(_graphs(document))
+    if not graphs:
+        raise InvalidInputError(
+            "the document holds no graph and no tree to draw",
+            hint="render it as text, HTML or JSON",
+        )
+    for number, graph in enumerate(graphs):
         names = {node.name: f"g{number}n{at}" for at, node in enumerate(graph.nodes)}
+        labels = (map(told, labelled_lines(node)) for node in graph.nodes)
         inner = [
-            language.box.format(
-                names[node.name],
-                language.line_break.join(line.translate(language.escapes) for line in _label(node)),
-            )
-            for node in graph.nodes
+            language.box.format(name, language.line_break.join(lines))
+            for name, lines in zip(names.values(), labels, strict=True)
         ]
         for edge in graph.edges:
             arrow = language.labelled_arrow if edge.label else language.arrow
@@ -92,21 +96,6 @@ def _drawn(document: Part, language: _Language) -> Iterator[str]:
         yield from (f"    {line.format(number, told(graph.title))}" for line in language.frame)
         yield from (f"        {line}" for line in inner)
         yield f"    {language.frame_end}"
-
-
-def _label(node: Node) -> list[str]:
-    facts = [f"{name}: {cell_text(value)}" for name, value in node.facts]
-    return [cell_text(node.label), *facts]
-
-
-def _drawable(document: Part) -> list[Graph]:
-    found = list(_graphs(document))
-    if not found:
-        raise InvalidInputError(
-            "the document holds no graph and no tree to draw",
-            hint="render it as text, HTML or JSON",
-        )
-    return found
 
 
 def _graphs(part: Part) -> Iterator[Graph]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.errors import InvalidInputError, UnsupportedTypeError, repeated
 from tessel.lazy import dataclass
 
 Facts: TypeAlias = tuple[tuple[str, object], ...]
@@ -97,10 +96,8 @@ class Graph:
     title: str = ""
 
     def __post_init__(self) -> None:
-        names = [node.name for node in self.nodes]
-        known = set(names)
-        if len(known) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+        known = {node.name for node in self.nodes}
+        if (twice := repeated(node.name for node in self.nodes)) is not None:
             raise InvalidInputError(f"two nodes of a graph are named {twice!r}", graph=self.title)
         for edge in self.edges:
             for end in (edge.source, edge.target):
@@ -244,48 +241,30 @@ def render_json(document: Part) -> str:
 
     Numbers that JSON cannot hold (``nan``, infinities) and values of other types are text.
     """
-    return json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False)
+    return json.dumps(_plain(document, "parts"), ensure_ascii=False, indent=2, allow_nan=False)
 
 
-def _plain(part: object) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"kind": "text", "text": part}
-    if not isinstance(part, Table | Tree | Graph | Lanes | Section | Document):
-        raise UnsupportedTypeError(f"a {type(part).__qualname__} is no part of a document")
-    return {"kind": type(part).__name__.lower(), **_fields(part)}
+def _plain(value: Any, field: str) -> Any:
+    """Return what a field of a part holds, as JSON has it."""
+    if field == "facts":
+        return {name: _plain(each, "") for name, each in value}
+    if isinstance(value, tuple):
+        return [_plain(each, field) for each in value]
+    if field in ("nodes", "edges", "lanes", "spans"):
+        return _fields(value)
+    if field in ("children", "parts"):
+        if isinstance(value, str):
+            return {"kind": "text", "text": value}
+        if not isinstance(value, Table | Tree | Graph | Lanes | Section | Document):
+            raise UnsupportedTypeError(f"a {type(value).__qualname__} is no part of a document")
+        return {"kind": type(value).__name__.lower(), **_fields(value)}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value if isinstance(value, float) and math.isfinite(value) else str(value)
 
 
 def _fields(part: Any) -> dict[str, Any]:
     """Return what a part, a node or an edge is made of, its title first."""
     names = [each.name for each in dataclasses.fields(part)]
     names.sort(key=lambda name: name != "title")
-    return {name: _HELD.get(name, _value)(getattr(part, name)) for name in names}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_value(each) for each in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return str(value)
-
-
-def _facts(facts: Facts) -> dict[str, Any]:
-    return {name: _value(value) for name, value in facts}
-
-
-def _parts(parts: tuple[Part, ...]) -> list[Any]:
-    return [_plain(each) for each in parts]
-
-
-def _ends(ends: tuple[Node | Edge | Lane | Span, ...]) -> list[Any]:
-    return [_fields(each) for each in ends]
-
-
-_HELD: dict[str, Callable[[Any], Any]] = {
-    **{"facts": _facts, "nodes": _ends, "edges": _ends, "lanes": _ends, "spans": _ends},
-    **{"children": _parts, "parts": _parts},
-}
-"""Fields that are no plain values."""
+    return {name: _plain(getattr(part, name), name) for name in names}

@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from tessel.display.cells import axis_text, cell_text, facts_text, is_numeric, shortened, text_width
+from tessel.display.cells import (
+    axis_text,
+    cell_text,
+    facts_text,
+    is_numeric,
+    labelled_lines,
+    shortened,
+    text_width,
+)
 from tessel.display.documents import (
     Document,
     Graph,
@@ -144,17 +152,8 @@ def _(part: Graph, level: int) -> Iterator[str]:
     yield from _drawing(part)
 
 
-@_parts.register
-def _(part: Lanes, level: int) -> Iterator[str]:
-    yield from _lanes(part)
-
-
-def _told(node: Node) -> list[str]:
-    return [cell_text(node.label), *(f"{name}: {cell_text(value)}" for name, value in node.facts)]
-
-
 def _box_lines(node: Node) -> list[str]:
-    return [shortened(line, _LONGEST_LABEL) for line in _told(node)]
+    return [shortened(line, _LONGEST_LABEL) for line in labelled_lines(node)]
 
 
 def _drawing(graph: Graph) -> Iterator[str]:
@@ -180,7 +179,7 @@ def _drawing(graph: Graph) -> Iterator[str]:
         yield from _arrow(places[edge.source], places[edge.target], edge.label)
     for node in graph.nodes:
         of = re.split(r"[^\w.]", node.label, maxsplit=1)[0]
-        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{_hover(_told(node))}</title>'
+        yield f'<g data-of="{escape(of)}" tabindex="0"><title>{_hover(node)}</title>'
         yield from _box(places[node.name], _box_lines(node))
         yield "</g>"
     yield "</svg>"
@@ -218,7 +217,8 @@ _LANES_WIDTH, _LANE_HEIGHT, _LEAST_WIDTH = 1_000, 14, 0.7
 _TICKS = 5
 
 
-def _lanes(part: Lanes) -> Iterator[str]:
+@_parts.register
+def _(part: Lanes, level: int) -> Iterator[str]:
     """Yield HTML that draws lanes; a script stretches them by their ``data-`` attributes."""
     yield f'<div class="lanes" data-stop="{part.stop!r}" data-unit="{escape(part.unit)}">'
     if part.title:
@@ -262,11 +262,10 @@ def _rect(span: Span, stop: float, depth: int) -> str:
         f'<rect class="span {escape(span.kind)}" data-of="{escape(cell_text(span.label))}" '
         f'tabindex="0" x="{left:.2f}" y="{depth * _LANE_HEIGHT + 1}" width="{width:.2f}" '
         f'height="{_LANE_HEIGHT - 2}">'
-        f"<title>{_hover([span.label, *(f'{n}: {cell_text(v)}' for n, v in span.facts)])}"
-        "</title></rect>"
+        f"<title>{_hover(span)}</title></rect>"
     )
 
 
-def _hover(lines: list[str]) -> str:
+def _hover(told: Node | Span) -> str:
     """Return the text shown for the element under the pointer."""
-    return escape("\n".join(map(cell_text, lines)))
+    return escape("\n".join(labelled_lines(told)))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as arrow_types
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, is_number
 from tessel.display.cells import ELLIPSIS
 from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
@@ -111,20 +111,12 @@ def _values(column: pa.ChunkedArray | pa.Array) -> list[object]:
     if arrow_types.is_nested(kind):
         return [_nested(scalar) for scalar in column]
     plain = column.to_pylist()
-    if arrow_types.is_null(kind) or _is_number(kind) or arrow_types.is_boolean(kind):
+    if arrow_types.is_null(kind) or is_number(kind) or arrow_types.is_boolean(kind):
         return list(plain)
     return [
         value if value is None else value.hex() if isinstance(value, bytes) else str(value)
         for value in plain
     ]
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        arrow_types.is_integer(kind)
-        or arrow_types.is_floating(kind)
-        or arrow_types.is_decimal(kind)
-    )
 
 
 def _moments(column: pa.ChunkedArray | pa.Array) -> list[str | None]:

@@ -18,7 +18,7 @@ from tessel.arrays import arrow_array
 from tessel.closing import Closing
 from tessel.ecs.piece import Columns, FetchCount
 from tessel.ecs.world import World
-from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
+from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError, repeated
 
 
 class ComponentManager(Closing):
@@ -240,8 +240,7 @@ def _fetch_count(planned: int, live: int) -> FetchCount:
 
 def _distinct(entities: Iterable[int]) -> list[int]:
     wanted = list(entities)
-    if len(set(wanted)) != len(wanted):
-        twice = next(entity for entity in wanted if wanted.count(entity) > 1)
+    if (twice := repeated(wanted)) is not None:
         raise InvalidInputError(f"entity {twice} is named twice", entity=twice)
     return wanted
 

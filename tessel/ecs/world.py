@@ -16,7 +16,6 @@ import itertools
 import os
 import threading
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 import esper
@@ -87,12 +86,7 @@ class World:
         esper.switch_world(self._name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             esper.switch_world(self._before)
         finally:

@@ -26,6 +26,7 @@ from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ComponentManager, ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import Options, current
 from tessel.pipeline.plan import Intake, Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.pipeline.scan import scan_units
@@ -121,29 +122,22 @@ def table_as_read(units: Sequence[ProcessingUnit], schema: TableSchema) -> pa.Ta
 
 def symbols_of(plan: Plan) -> str:
     """Name what a plan reads, for errors of stages that see several symbols as one."""
-    return ", ".join(dict.fromkeys(_shown_symbols(plan)))
-
-
-def _shown_symbols(plan: Plan) -> Iterator[str]:
-    for part in plan.inputs:
-        if isinstance(part, Plan):
-            yield from _shown_symbols(part)
-        else:
-            yield f"{part.view.name!r} (version {part.view.version})"
+    names = (f"{each.view.name!r} (version {each.view.version})" for each in plan.sources)
+    return ", ".join(dict.fromkeys(names))
 
 
 def run_stages(
-    stages: Sequence[Stage], units: Iterator[ProcessingUnit], options: Options | None = None
+    stages: Sequence[Stage], units: Iterator[ProcessingUnit]
 ) -> Iterator[ProcessingUnit]:
     """Run stages on units that are here already; the last steps of another executor's query."""
     clauses = (clause for stage in stages for clause in stage.clauses)
-    with _running(options or current(), clauses, joins_units=False) as run:
+    with _running(current(), clauses, joins_units=False) as run:
         yield from run.stages(stages, units)
 
 
-def run_units(plan: Plan, options: Options | None = None) -> Iterator[ProcessingUnit]:
+def run_units(plan: Plan) -> Iterator[ProcessingUnit]:
     """Run a plan here whose units another executor wants; errors lack the symbols of its query."""
-    with _running(options or current(), plan.clauses, joins_units=False) as run:
+    with _running(current(), plan.clauses, joins_units=False) as run:
         yield from run.units(plan)
 
 
@@ -200,15 +194,16 @@ def _running(options: Options, clauses: Iterable[Clause], *, joins_units: bool) 
             pool,
             workspace,
             options.inline_bytes,
-            joins_units=joins_units,
+            joins_units,
             stops_early=any(isinstance(clause, Positional) for clause in clauses),
         )
 
 
+@dataclass
 class _Run:
     """One execution of a plan.
 
-    Parameters
+    Attributes
     ----------
     inline_bytes
         Less than this is not worth a task of its own.
@@ -217,25 +212,17 @@ class _Run:
         but a clause of somebody else's may look.
     stops_early
         Whether a clause may have its rows before all units are read.
+    last
+        The stage of which what it holds is the result.
     """
 
-    def __init__(
-        self,
-        manager: ComponentManager,
-        pool: LocalPool,
-        workspace: Workspace,
-        inline_bytes: int,
-        *,
-        joins_units: bool,
-        stops_early: bool,
-    ) -> None:
-        self._manager = manager
-        self._pool = pool
-        self._workspace = workspace
-        self._inline_bytes = inline_bytes
-        self._joins_units = joins_units
-        self._stops_early = stops_early
-        self.last: Stage | None = None  # what it holds is the result
+    manager: ComponentManager
+    pool: LocalPool
+    workspace: Workspace
+    inline_bytes: int
+    joins_units: bool
+    stops_early: bool
+    last: Stage | None = None
 
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
@@ -265,13 +252,13 @@ class _Run:
             for each, part in zip(others, plan.inputs[1:], strict=True)
         ]
         held = sum(table.nbytes for table in tables)
-        self._workspace.account.add(held)
+        self.workspace.account.add(held)
         try:
             first, *rest = (bound_stage(stage, tables) for stage in plan.stages)
             scanned = self._scanned_by(first, plan.inputs[0])
             yield from self.stages(rest, scanned or self._one_by_one(first, units))
         finally:
-            self._workspace.account.add(-held)
+            self.workspace.account.add(-held)
 
     def _scanned_by(self, stage: Stage, part: SourcePlan | Plan) -> Iterator[ProcessingUnit] | None:
         """Let a step that holds the other symbols probe in the scan of the first, or return None.
@@ -314,17 +301,17 @@ class _Run:
 
     def _scan(self, source: SourcePlan, stage: Stage, symbol: int) -> Iterator[ProcessingUnit]:
         source = units_to_read(source, stage)
-        loader = SourceLoader(self._manager, source, symbol)
+        loader = SourceLoader(self.manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)
         first = Stage((), stage.schemas[:1]) if stage.is_read_apart else stage
         units = scan_units(
             loader,
             first,
-            self._pool,
-            self._workspace.account.limit,
-            joins_units=self._joins_units,
-            stops_early=self._stops_early,
+            self.pool,
+            self.workspace.account.limit,
+            joins_units=self.joins_units,
+            stops_early=self.stops_early,
         )
         units = _told("scan.unit", units, count, source)
         yield from units if first is stage else self._next_stage(stage, units)
@@ -338,7 +325,7 @@ class _Run:
             case Intake.CARRIED:
                 from tessel.pipeline.carrying import carried_units
 
-                return carried_units(stage, before, self._pool, self._workspace)
+                return carried_units(stage, before, self.pool, self.workspace)
             case Intake.ONE_BY_ONE:
                 return self._one_by_one(stage, before)
             case Intake.STREAM:
@@ -355,7 +342,7 @@ class _Run:
         def task(unit: ProcessingUnit) -> Task[ProcessingUnit]:
             return Task(lambda: run_stage(stage, unit), unit.nbytes)
 
-        return self._pool.map(task(unit) for unit in before)
+        return self.pool.map(task(unit) for unit in before)
 
     def _in_parts(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         """Let a clause that may make many rows of few give them some at a time, each a unit."""
@@ -364,9 +351,9 @@ class _Run:
             return Task(lambda: (unit, stages_of_parts(stage, unit)), unit.nbytes)
 
         ordinals = itertools.count()
-        return self._pool.map(
+        return self.pool.map(
             _part(next(ordinals), of, unit, size)
-            for unit, parts in self._pool.map(counted(unit) for unit in before)
+            for unit, parts in self.pool.map(counted(unit) for unit in before)
             for of, size in parts
         )
 
@@ -380,22 +367,20 @@ class _Run:
                 yield ProcessingUnit(next(ordinals), found.schema, found.pieces)
                 continue
             unit, parts = found
-            self._workspace.account.add(unit.nbytes)
+            self.workspace.account.add(unit.nbytes)
             try:
-                yield from self._pool.map(
+                yield from self.pool.map(
                     _part(next(ordinals), of, unit, size) for of, size in parts
                 )
             finally:
-                self._workspace.account.add(-unit.nbytes)
+                self.workspace.account.add(-unit.nbytes)
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:
-            stream = self._workspace.stream(before, is_result=stage is self.last)
+            stream = self.workspace.stream(before, is_result=stage is self.last)
             yield from consume_units(stage, stream)
         finally:
-            close = getattr(before, "close", None)
-            if close is not None:
-                close()
+            getattr(before, "close", lambda: None)()
 
     def _regrouped(
         self, clause: Clause, stage: Stage, before: Iterator[ProcessingUnit]
@@ -403,15 +388,15 @@ class _Run:
         from tessel.pipeline.barrier import Barrier
 
         schema = stage.schemas[0]
-        with Barrier(self._manager, self._workspace, joins_pieces=self._joins_units) as barrier:
+        with Barrier(self.manager, self.workspace, joins_pieces=self.joins_units) as barrier:
             for unit in before:
                 barrier.push(unit)
             barrier.complete()
             groups = clause.restructure(barrier.facts, schema)
             if not groups and stage.input is Structure.ALL:
                 groups = [[]]  # a clause over everything also answers for nothing
-            may_be_one = self._joins_units and stage.joins_buckets
-            if may_be_one and barrier.nbytes < self._inline_bytes:
+            may_be_one = self.joins_units and stage.joins_buckets
+            if may_be_one and barrier.nbytes < self.inline_bytes:
                 groups = [list(range(len(barrier.facts)))] if groups else []
             barrier.expect(groups)
             telemetry.emit("barrier", units=len(groups), pieces=len(barrier.facts))
@@ -422,7 +407,7 @@ class _Run:
                     return run_stage(stage, unit)
 
                 def run_in_parts() -> ProcessingUnit:
-                    parts = self._workspace.stream(barrier.parts(group, ordinal, schema))
+                    parts = self.workspace.stream(barrier.parts(group, ordinal, schema))
                     return consume_parts(stage, ordinal, barrier.facts[group[0]].bucket, parts)
 
                 if clause.structure.whole and barrier.is_too_much(group):
@@ -442,9 +427,9 @@ class _Run:
             numbered = enumerate(groups)
             if has_capability(clause, Expands):
                 tasks = itertools.starmap(counted, numbered)
-                yield from self._buckets_in_parts(self._pool.map(tasks))
+                yield from self._buckets_in_parts(self.pool.map(tasks))
             else:
-                made = self._pool.map(itertools.starmap(task, numbered))
+                made = self.pool.map(itertools.starmap(task, numbered))
                 yield from _told("stage.unit", made, len(groups))
 
 

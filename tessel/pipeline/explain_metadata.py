@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from tessel.expression.build import all_of, col, lit
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.expression.temporal import format_instant
+from tessel.lazy import dataclass
 from tessel.pipeline.plan import SourcePlan
 from tessel.store.manifest.selected_rows import SelectedRows
 
@@ -94,6 +96,7 @@ PageRange = tuple[int, int, bool]
 """Rows ``[low, high)`` of a symbol, and whether their pages are left."""
 
 
+@dataclass(eq=False)
 class PagesAsked:
     """What page tables say to one of the first clauses, about what those before it left.
 
@@ -105,17 +108,17 @@ class PagesAsked:
         Which rows.
     """
 
-    def __init__(self, clause: Clause, predicate: Expression) -> None:
-        self.clause = clause
-        self._predicate = predicate
-        self.pages, self.rows = (0, 0), (0, 0)
-        self.ranges: list[PageRange] = []
+    clause: Clause
+    predicate: Expression
+    pages: tuple[int, int] = (0, 0)
+    rows: tuple[int, int] = (0, 0)
+    ranges: list[PageRange] = field(default_factory=list)
 
     def ask(self, strip: SelectedRows) -> None:
         """Drop the pages of a row slice in which no row can be wanted."""
         first = strip.pieces[0].row_start
         rows, ranges = len(strip), strip.row_ranges
-        before, after = strip.pages_left(self._predicate)
+        before, after = strip.pages_left(self.predicate)
         self.pages = self.pages[0] + before, self.pages[1] + after
         self.rows = self.rows[0] + rows, self.rows[1] + len(strip)
         left = strip.row_ranges

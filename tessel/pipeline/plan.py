@@ -300,9 +300,9 @@ class Plan:
         return sum(each.bytes for each in self.inputs)
 
     @property
-    def sources(self) -> tuple[SegmentIndex, ...]:
-        """The segments that are read of each symbol."""
-        own = (each.sources if isinstance(each, Plan) else (each.index,) for each in self.inputs)
+    def sources(self) -> tuple[SourcePlan, ...]:
+        """What is read of each symbol, the inputs' own inputs among them."""
+        own = (each.sources if isinstance(each, Plan) else (each,) for each in self.inputs)
         return tuple(itertools.chain.from_iterable(own))
 
     @cached

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from tessel import telemetry
-from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import Filters, Proves, has_capability, opens_filter
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.units.bound_unit import BoundUnit, is_bound
@@ -103,8 +102,8 @@ class _Scan:
         """Of the first clause that has one: behind it there is an exchange."""
         self._bind = len(stage.clauses)
         """So many clauses are known not to read a unit, or not known to do so."""
-        proving = itertools.takewhile(_proves, stage.clauses)
-        self._proves = sum(1 for _ in proving)
+        proving = (has_capability(clause, Proves, "proves") for clause in stage.clauses)
+        self._proves = sum(itertools.takewhile(bool, proving))
         """So many clauses, from the first on, have zone maps prune pages."""
 
     def units(
@@ -120,9 +119,9 @@ class _Scan:
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
-        if joining is not None and self.loader.are_alone:
+        if joining is not None and self.loader.source.read.are_alone:
             return self.reduced_units(packs(), pool, joining)
-        waits = self.loader.are_alone and self.stage.takes_any_slices
+        waits = self.loader.source.read.are_alone and self.stage.takes_any_slices
         # Behind one of our own is an exchange, and nobody sees how many units there were.
         if waits and filtering is not None and not is_plugin(type(clauses[filtering])):
             # At first it looks at its keys alone.
@@ -367,7 +366,3 @@ class _Scan:
                     raise
 
         return Task(run, sparse.bytes)
-
-
-def _proves(clause: Clause) -> bool:
-    return has_capability(clause, Proves, "proves")

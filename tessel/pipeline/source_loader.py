@@ -199,11 +199,6 @@ class SourceLoader:
         self._locks = {position: threading.Lock() for position, n in planned.items() if n > 1}
 
     @property
-    def are_alone(self) -> bool:
-        """Whether no segment is wanted by two units."""
-        return self._read.are_alone
-
-    @property
     def is_far(self) -> bool:
         """Whether units wait for a store that is far."""
         return self._segments.is_far

@@ -415,9 +415,7 @@ def interleave_units(
         yield from _streamed(stage, clause.interleave(inputs))
     finally:
         for each in inputs:
-            close = getattr(each, "close", None)
-            if close is not None:
-                close()
+            getattr(each, "close", lambda: None)()
 
 
 def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,7 +40,7 @@ from tessel.spark_exec.plugins import kinds_of, received_components, sent_compon
 
 __all__ = ["CHECKS", "ClauseCase", "check_clause", "nan_as_null", "on_executor"]
 
-MakeClause = Callable[[], Clause]
+MakeClause = Callable[[], Clause | Sequence[Clause]]
 RunQuery = Callable[[Store, str, QueryBuilder], pa.Table]
 _numbers = itertools.count()
 
@@ -61,10 +60,10 @@ class ClauseCase:
         Others than the local pool, which must give the same: see :func:`check_clause`.
     """
 
-    make_clause: Callable[[], Clause | Sequence[Clause]]
+    make_clause: MakeClause
     table: pa.Table
     index: str | None = None
-    executors: tuple[Callable[[Store, str, QueryBuilder], pa.Table], ...] = field(default=())
+    executors: tuple[RunQuery, ...] = ()
 
     def query(self) -> QueryBuilder:
         """Return the query that is the clause."""
@@ -83,6 +82,11 @@ class ClauseCase:
             return store.schema("symbol", self.query()).arrow
         return self.query().schema(TableSchema(_plain_schema(table), self.index)).arrow
 
+    @property
+    def schema(self) -> TableSchema:
+        """The columns of the table."""
+        return TableSchema(_plain_schema(self.table), self.index)
+
     def stored(self, table: pa.Table, *, rows: int, columns: int = 256) -> Store:
         """Return a store whose symbol ``"symbol"`` holds a table in segments of this size."""
         store = open_store(f"memory://conformance-{next(_numbers)}")
@@ -92,11 +96,11 @@ class ClauseCase:
 
 
 def check_clause(
-    make_clause: Callable[[], Clause | Sequence[Clause]],
+    make_clause: MakeClause,
     table: pa.Table,
     *,
     index: str | None = None,
-    executors: Sequence[Callable[[Store, str, QueryBuilder], pa.Table]] = (),
+    executors: Sequence[RunQuery] = (),
 ) -> None:
     """Check that a clause keeps what every clause promises.
 
@@ -259,7 +263,7 @@ def _purity(case: ClauseCase) -> None:
 
 def _declared(case: ClauseCase) -> None:
     """Check what the clause declares of itself: the columns it reads, the rows it keeps."""
-    schema = TableSchema(_plain_schema(case.table), case.index)
+    schema = case.schema
     for clause in case.query().clauses:
         info = clause.structure
         if info.input is Structure.MULTI_SYMBOL:
@@ -284,14 +288,9 @@ def _facts(case: ClauseCase) -> None:
     (clause, *others) = case.query().clauses
     if others or case.index is None or clause.structure.input is Structure.MULTI_SYMBOL:
         return
-    schema = TableSchema(_plain_schema(case.table), case.index)
-    rows = case.table.num_rows
-    ranges = [(start, min(start + 3, rows)) for start in range(0, rows, 3)]
-    units = [
-        ProcessingUnit(at, schema, _pieces(case, schema, [each])) for at, each in enumerate(ranges)
-    ]
+    units = _units(case, 3)
     if isinstance(clause, Consumes):
-        found = list(clause.consume(units, schema))
+        found = list(clause.consume(units, case.schema))
     elif clause.structure.input is Structure.ROW_SLICE:
         found = [clause.process(unit) for unit in units]
     else:
@@ -322,16 +321,11 @@ def _carries(case: ClauseCase) -> None:
     _equal(isinstance(clause, Carries), True, "whether it has the methods of Carries")
     if others:
         return
-    schema = TableSchema(_plain_schema(case.table), case.index)
+    schema = case.schema
     stage = Stage((clause,), (schema, clause.output_schema(schema)))
     whole = clause.process(_unit(case)).table
-    rows = case.table.num_rows
-    for step in (1, 3, max(1, rows - 1)):
-        ranges = [(start, min(start + step, rows)) for start in range(0, rows, step)]
-        units = [
-            ProcessingUnit(at, schema, _pieces(case, schema, [each]))
-            for at, each in enumerate(ranges)
-        ]
+    for step in (1, 3, max(1, case.table.num_rows - 1)):
+        units = _units(case, step)
         units.insert(len(units) // 2, ProcessingUnit(0, schema))  # as a filter may leave one
         summaries = ((unit, summarise(stage, unit)) for unit in units)
         parts = [
@@ -401,25 +395,29 @@ def _of_several_symbols(case: ClauseCase) -> bool:
 
 def _unit(case: ClauseCase) -> ProcessingUnit:
     """Return the whole table as one unit of two pieces, one below the other."""
-    schema = TableSchema(_plain_schema(case.table), case.index)
     half = case.table.num_rows // 2
-    pieces = list(_pieces(case, schema, [(0, half), (half, case.table.num_rows)]))
-    return ProcessingUnit(0, schema, pieces)
+    pieces = [*_pieces(case, 0, half), *_pieces(case, half, case.table.num_rows)]
+    return ProcessingUnit(0, case.schema, pieces)
 
 
-def _pieces(
-    case: ClauseCase, schema: TableSchema, ranges: Sequence[tuple[int, int]]
-) -> Iterator[Piece]:
-    for start, stop in ranges:
-        if start == stop:
-            continue
-        table = case.table.slice(start, stop - start).cast(schema.arrow)
+def _units(case: ClauseCase, step: int) -> list[ProcessingUnit]:
+    """Return the table as units of one piece, of so many rows each."""
+    rows = case.table.num_rows
+    return [
+        ProcessingUnit(at, case.schema, _pieces(case, start, min(start + step, rows)))
+        for at, start in enumerate(range(0, rows, step))
+    ]
+
+
+def _pieces(case: ClauseCase, start: int, stop: int) -> Iterator[Piece]:
+    """Give some rows of the table as a piece, where there are any."""
+    if start < stop:
+        table = case.table.slice(start, stop - start).cast(case.schema.arrow)
         times = None
         if case.index is not None:
             ends = table.column(case.index)
             times = TimeRange(ends[0].value, ends[-1].value)
-        columns = ColRange(0, table.num_columns)
-        yield Piece(table, RowRange(start, stop), columns, times)
+        yield Piece(table, RowRange(start, stop), ColRange(0, table.num_columns), times)
 
 
 def _plain_schema(table: pa.Table) -> pa.Schema:

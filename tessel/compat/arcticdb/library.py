@@ -1,25 +1,19 @@
-"""A library: what reads and writes single symbols, with staged rows and batches."""
+"""A library: what reads and writes single symbols, with batches and joins of several."""
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tessel as ts
-from tessel.api import LazyTable, Result, Store
+from tessel.api import LazyTable, Result
 from tessel.compat.arcticdb.items import (
     DataError,
     DeleteRequest,
-    LibraryOptions,
     OutputFormat,
     ReadInfoRequest,
     ReadRequest,
-    StagedDataFinalizeMethod,
-    StageResult,
     SymbolDescription,
     UpdatePayload,
     VersionedItem,
@@ -31,8 +25,8 @@ from tessel.compat.arcticdb.items import (
 from tessel.compat.arcticdb.lazy import LazyDataFrameCollection
 from tessel.compat.arcticdb.query import QueryBuilder, group_key, join_kind, tessel_query
 from tessel.compat.arcticdb.reading import index_levels, rows_as
-from tessel.compat.arcticdb.writing import Writes, changed_rows, kept_metadata
-from tessel.errors import InvalidInputError, PlanError, TesselError, UnknownVerbError
+from tessel.compat.arcticdb.writing import Writes
+from tessel.errors import InvalidInputError, PlanError, TesselError, UnknownVerbError, repeated
 
 Batch = list[VersionedItem | DataError]
 NOT_OFFERED = {
@@ -47,16 +41,6 @@ NOT_OFFERED = {
 class Library(Writes):
     """A collection of symbols: a Tessel store under ArcticDB's names."""
 
-    def __init__(
-        self,
-        store: Store,
-        name: str,
-        options: LibraryOptions,
-        output_format: OutputFormat | str = OutputFormat.PANDAS,
-    ) -> None:
-        super().__init__(store, name, options, output_format)
-        self._stages: dict[str, list[StageResult]] = {}
-
     if not TYPE_CHECKING:  # else no misspelt name would be found before it runs
 
         def __getattr__(self, name: str) -> Any:
@@ -64,134 +48,30 @@ class Library(Writes):
                 raise UnknownVerbError(f"{name} is not offered", hint=NOT_OFFERED[name])
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    # --- staged rows ------------------------------------------------------------------------------
-
-    def stage(
-        self,
-        symbol: str,
-        data: Any,
-        validate_index: bool = True,
-        sort_on_index: bool = False,
-        sort_columns: list[str] | None = None,
-    ) -> StageResult:
-        """Write rows that nobody sees before they are finalized.
-
-        ``sort_on_index`` and ``sort_columns`` sort them first.
-        """
-        if sort_columns:
-            data = changed_rows(data, lambda rows: rows.sort(sort_columns))
-        staged = self.store.stage(symbol, data, task_id=uuid.uuid4().hex, sort=sort_on_index)
-        found = StageResult(symbol, json.dumps(staged.to_json()))
-        self._stages.setdefault(symbol, []).append(found)
-        return found
-
-    def _staged(self, symbol: str, data: Any) -> VersionedItem:
-        self.stage(symbol, data)
-        return VersionedItem(symbol, self.name, None, self.store.version)
-
-    def finalize_staged_data(
-        self,
-        symbol: str,
-        mode: StagedDataFinalizeMethod | str | None = StagedDataFinalizeMethod.WRITE,
-        prune_previous_versions: bool = False,
-        metadata: Any = None,
-        validate_index: bool = True,
-        delete_staged_data_on_failure: bool = False,
-        stage_results: list[StageResult] | None = None,
-    ) -> VersionedItem:
-        """Make staged rows those of a symbol, or add them, in one commit.
-
-        Without ``stage_results`` all that were staged by this object.
-
-        Raises
-        ------
-        InvalidInputError
-            When nothing was staged.
-        UnsortedIndexError
-            When the times of two stages overlap.
-        """
-        return self._finalized(symbol, mode, metadata, stage_results, sort=False)
-
-    def sort_and_finalize_staged_data(
-        self,
-        symbol: str,
-        mode: StagedDataFinalizeMethod | str | None = StagedDataFinalizeMethod.WRITE,
-        prune_previous_versions: bool = False,
-        metadata: Any = None,
-        delete_staged_data_on_failure: bool = False,
-        stage_results: list[StageResult] | None = None,
-    ) -> VersionedItem:
-        """Make staged rows those of a symbol, or add them, in the order of time."""
-        return self._finalized(symbol, mode, metadata, stage_results, sort=True)
-
-    def _finalized(
-        self,
-        symbol: str,
-        mode: StagedDataFinalizeMethod | str | None,
-        metadata: Any,
-        results: list[StageResult] | None,
-        *,
-        sort: bool,
-    ) -> VersionedItem:
-        chosen = self._stages.get(symbol, []) if results is None else list(results)
-        if not chosen:
-            raise InvalidInputError(
-                f"no rows are staged for {symbol!r}",
-                hint="rows that another Library staged are finalized by stage_results=[...]",
-            )
-        name = str(getattr(mode, "name", mode or "write")).lower()
-        if name not in ("write", "append"):
-            raise InvalidInputError(f"mode={mode!r} is none", hint="write or append")
-        kept = kept_metadata(metadata)
-        self.store.finalize(
-            symbol,
-            [each.descriptor for each in chosen],
-            mode="append" if name == "append" else "write",
-            sort=sort,
-            create=True,
-            metadata=kept if name == "write" else None,
-        )
-        if name == "append" and kept is not None:
-            self.store.set_metadata(symbol, kept)
-        left = [each for each in self._stages.pop(symbol, []) if each not in chosen]
-        if left:
-            self._stages[symbol] = left
-        return self._written(symbol)
-
-    def get_staged_symbols(self) -> list[str]:
-        """Return the symbols for which this object has staged rows."""
-        return list(self._stages)
-
-    def delete_staged_data(self, symbol: str) -> None:
-        """Forget staged rows; ``gc`` collects them."""
-        self._stages.pop(symbol, None)
-
     # --- batches ----------------------------------------------------------------------------------
 
     def write_batch(self, payloads: list[WritePayload], **options: Any) -> Batch:
         """Write several symbols, each in a commit of its own."""
-        _check_unique(payloads)
-        return _each(payloads, lambda p: self.write(p[0], p[1], p[2], index_column=p[3], **options))
+        return _each_once(
+            payloads, lambda p: self.write(p[0], p[1], p[2], index_column=p[3], **options)
+        )
 
     def append_batch(self, append_payloads: list[WritePayload], **options: Any) -> Batch:
         """Append to several symbols, each in a commit of its own."""
-        _check_unique(append_payloads)
-        return _each(
+        return _each_once(
             append_payloads, lambda p: self.append(p[0], p[1], p[2], index_column=p[3], **options)
         )
 
     def update_batch(self, update_payloads: list[UpdatePayload], **options: Any) -> Batch:
         """Update several symbols, each in a commit of its own."""
-        _check_unique(update_payloads)
-        return _each(
+        return _each_once(
             update_payloads,
             lambda p: self.update(p.symbol, p.data, p.metadata, date_range=p.date_range, **options),
         )
 
     def write_metadata_batch(self, payloads: list[WriteMetadataPayload], **options: Any) -> Batch:
         """Replace the metadata of several symbols."""
-        _check_unique(payloads)
-        return _each(payloads, lambda p: self.write_metadata(p.symbol, p.metadata, **options))
+        return _each_once(payloads, lambda p: self.write_metadata(p[0], p[1], **options))
 
     def read_batch(
         self,
@@ -283,12 +163,13 @@ def _requested(item: Any) -> tuple[VersionRequestType | None, Any]:
     return kinds.get(type(as_of), VersionRequestType.SPECIFIC), as_of
 
 
-def _check_unique(payloads: Iterable[Any]) -> None:
-    twice = [name for name, times in Counter(each.symbol for each in payloads).items() if times > 1]
-    if twice:
+def _each_once(payloads: Sequence[Any], change: Callable[[Any], Any]) -> Batch:
+    """Change the symbol of each payload, as :func:`_each`; none may have two."""
+    if (twice := repeated(each.symbol for each in payloads)) is not None:
         raise InvalidInputError(
-            f"{twice[0]!r} is in the batch more than once", hint="put its rows together first"
+            f"{twice!r} is in the batch more than once", hint="put its rows together first"
         )
+    return _each(payloads, change)
 
 
 def _requests(

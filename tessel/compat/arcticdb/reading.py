@@ -18,6 +18,7 @@ from tessel.compat.arcticdb.items import (
     NameWithDType,
     OutputFormat,
     ReadRequest,
+    StageResult,
     SymbolDescription,
     SymbolVersion,
     VersionedItem,
@@ -63,6 +64,7 @@ class Reads:
         self._name = name
         self._options = options
         self._output_format = output_format
+        self._stages: dict[str, list[StageResult]] = {}
 
     @property
     def name(self) -> str:

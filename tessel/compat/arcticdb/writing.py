@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 import tessel as ts
 from tessel.api import LazyTable
-from tessel.compat.arcticdb.items import MergeStrategy, VersionedItem
+from tessel.compat.arcticdb.items import (
+    MergeStrategy,
+    StagedDataFinalizeMethod,
+    StageResult,
+    VersionedItem,
+)
 from tessel.compat.arcticdb.query import bounds
 from tessel.compat.arcticdb.reading import OTHER_METADATA, TIMESTAMP, Reads
 from tessel.errors import InvalidInputError, UnsortedIndexError, UnsupportedTypeError
@@ -52,7 +59,8 @@ class Writes(Reads):
             In one of its kinds, for what is no table; nothing is pickled.
         """
         if staged:
-            return self._staged(symbol, data)
+            self.stage(symbol, data)
+            return VersionedItem(symbol, self.name, None, self.store.version)
         if validate_index:
             _check_order(symbol, data)
         index = _first_column(data) if index_column else None
@@ -176,8 +184,103 @@ class Writes(Reads):
     def _written(self, symbol: str) -> VersionedItem:
         return self._item(symbol, self.store.view(symbol))
 
-    def _staged(self, symbol: str, data: Any) -> VersionedItem:
-        raise InvalidInputError("this library does not stage rows")
+    # --- staged rows ------------------------------------------------------------------------------
+
+    def stage(
+        self,
+        symbol: str,
+        data: Any,
+        validate_index: bool = True,
+        sort_on_index: bool = False,
+        sort_columns: list[str] | None = None,
+    ) -> StageResult:
+        """Write rows that nobody sees before they are finalized.
+
+        ``sort_on_index`` and ``sort_columns`` sort them first.
+        """
+        if sort_columns:
+            data = changed_rows(data, lambda rows: rows.sort(sort_columns))
+        staged = self.store.stage(symbol, data, task_id=uuid.uuid4().hex, sort=sort_on_index)
+        found = StageResult(symbol, json.dumps(staged.to_json()))
+        self._stages.setdefault(symbol, []).append(found)
+        return found
+
+    def finalize_staged_data(
+        self,
+        symbol: str,
+        mode: StagedDataFinalizeMethod | str | None = StagedDataFinalizeMethod.WRITE,
+        prune_previous_versions: bool = False,
+        metadata: Any = None,
+        validate_index: bool = True,
+        delete_staged_data_on_failure: bool = False,
+        stage_results: list[StageResult] | None = None,
+    ) -> VersionedItem:
+        """Make staged rows those of a symbol, or add them, in one commit.
+
+        Without ``stage_results`` all that were staged by this object.
+
+        Raises
+        ------
+        InvalidInputError
+            When nothing was staged.
+        UnsortedIndexError
+            When the times of two stages overlap.
+        """
+        return self._finalized(symbol, mode, metadata, stage_results, sort=False)
+
+    def sort_and_finalize_staged_data(
+        self,
+        symbol: str,
+        mode: StagedDataFinalizeMethod | str | None = StagedDataFinalizeMethod.WRITE,
+        prune_previous_versions: bool = False,
+        metadata: Any = None,
+        delete_staged_data_on_failure: bool = False,
+        stage_results: list[StageResult] | None = None,
+    ) -> VersionedItem:
+        """Make staged rows those of a symbol, or add them, in the order of time."""
+        return self._finalized(symbol, mode, metadata, stage_results, sort=True)
+
+    def _finalized(
+        self,
+        symbol: str,
+        mode: StagedDataFinalizeMethod | str | None,
+        metadata: Any,
+        results: list[StageResult] | None,
+        *,
+        sort: bool,
+    ) -> VersionedItem:
+        chosen = self._stages.get(symbol, []) if results is None else list(results)
+        if not chosen:
+            raise InvalidInputError(
+                f"no rows are staged for {symbol!r}",
+                hint="rows that another Library staged are finalized by stage_results=[...]",
+            )
+        name = str(getattr(mode, "name", mode or "write")).lower()
+        if name not in ("write", "append"):
+            raise InvalidInputError(f"mode={mode!r} is none", hint="write or append")
+        kept = kept_metadata(metadata)
+        self.store.finalize(
+            symbol,
+            [each.descriptor for each in chosen],
+            mode="append" if name == "append" else "write",
+            sort=sort,
+            create=True,
+            metadata=kept if name == "write" else None,
+        )
+        if name == "append" and kept is not None:
+            self.store.set_metadata(symbol, kept)
+        left = [each for each in self._stages.pop(symbol, []) if each not in chosen]
+        if left:
+            self._stages[symbol] = left
+        return self._written(symbol)
+
+    def get_staged_symbols(self) -> list[str]:
+        """Return the symbols for which this object has staged rows."""
+        return list(self._stages)
+
+    def delete_staged_data(self, symbol: str) -> None:
+        """Forget staged rows; ``gc`` collects them."""
+        self._stages.pop(symbol, None)
 
     # --- deleting ---------------------------------------------------------------------------------
 

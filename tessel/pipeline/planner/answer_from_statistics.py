@@ -29,35 +29,15 @@ from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import NamedAggregate
-from tessel.clauses.select import Select
+from tessel.clauses.select import Rename, Select
 from tessel.clauses.values import plain_type
 from tessel.expression.intervals import TRUE
-from tessel.lazy import dataclass
 from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
 from tessel.store.manifest.index import SegmentIndex
 
 _ANSWERED = (Size, Count, Min, Max)
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class _Reduced:
-    """A query that is reduced to one row: what comes before, and under which names.
-
-    Attributes
-    ----------
-    at
-        Position of the partial aggregation.
-    names
-        The column of the symbol that each column is, as the aggregation sees it.
-    told
-        The row slices of which every row passes all filters.
-    """
-
-    at: int
-    names: Mapping[str, str]
-    told: Flags
 
 
 def answer_from_statistics(draft: Draft) -> Draft:
@@ -68,31 +48,39 @@ def answer_from_statistics(draft: Draft) -> Draft:
     reduced = _reduced(draft, index)
     if reduced is None:
         return draft
-    partial = draft.clauses[reduced.at]
-    assert isinstance(partial, PartialAggregation)
-    told = reduced.told
+    at, partial, names, told = reduced
     for each in partial.aggregates:
-        told = told & _exact(each, index, reduced.names)
+        told = told & _exact(each, index, names)
     if not told.any():
         return draft
     from tessel.clauses.known_rows import KnownRows
 
-    source = draft.schemas()[reduced.at]
+    source = draft.schemas()[at]
     shape = GroupShape((), partial.aggregates, source)
     states: dict[StateKey, Any] = {}
     for each in partial.aggregates:
         assert isinstance(each.aggregate, FromReductions)  # all of those that are answered are
         (which,) = each.aggregate.reductions
         kind = each.input_type(source)
-        states[each.inputs, which] = _state(each, kind, index, reduced.names, told)
+        states[each.inputs, which] = _state(each, kind, index, names, told)
     known = shape.of_states([], states)
     clauses = list(draft.clauses)
-    clauses.insert(reduced.at + 1, KnownRows.of(known))
+    clauses.insert(at + 1, KnownRows.of(known))
     left = index.keep_slices(~told, clause="statistics", reason="they tell the answer")
     return draft.replace(clauses=tuple(clauses), index=left)
 
 
-def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
+def _reduced(
+    draft: Draft, index: SegmentIndex
+) -> tuple[int, PartialAggregation, Mapping[str, str], Flags] | None:
+    """Return the aggregation of a query to one row, and what statistics may tell it of.
+
+    Returns
+    -------
+    tuple or None
+        Its position; the clause; the column of the symbol that each column is, as it sees them;
+        the row slices of which every row passes all filters. None for any other query.
+    """
     partial = next((c for c in draft.clauses if type(c) is PartialAggregation), None)
     if partial is None or partial.keys:
         return None
@@ -103,10 +91,8 @@ def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
     renamed = False
     for at, clause in enumerate(draft.clauses):
         if clause is partial:
-            return _Reduced(at, names, told)
+            return at, partial, names, told
         if is_one_of(clause, ("rename",)):
-            from tessel.clauses.select import Rename
-
             assert isinstance(clause, Rename)
             renamed = True
             new = dict(clause.columns)

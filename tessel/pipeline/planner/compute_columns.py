@@ -22,7 +22,7 @@ from tessel.clauses.computed import free_name, key_names
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, NamedAggregate, is_itself
-from tessel.clauses.select import Select
+from tessel.clauses.select import Drop, Rename, Select
 from tessel.expression.checking import rewrite
 from tessel.expression.leaves import Column
 from tessel.expression.named import ComputedColumn
@@ -55,7 +55,6 @@ def compute_columns(draft: Draft) -> Draft:
 def _window(clause: Clause, schema: TableSchema) -> list[Clause]:
     from tessel.clauses.ewm import Ewm
     from tessel.clauses.rolling import Rolling
-    from tessel.clauses.select import Drop
 
     if type(clause) is not Rolling and type(clause) is not Ewm:
         return [clause]
@@ -147,11 +146,7 @@ def _behind(
     clause: AggregatingClause, schema: TableSchema, columns: _Columns, results: Sequence[Apply]
 ) -> list[Clause]:
     """Return what stands behind a clause whose rows are keys and outputs."""
-    renamed: list[Clause] = []
-    if columns.renamed:
-        from tessel.clauses.select import Rename
-
-        renamed.append(Rename(tuple(columns.renamed)))
+    renamed = [Rename(tuple(columns.renamed))] if columns.renamed else []
     if not clause.results:
         return [*renamed]
     return [*renamed, *results, Select(tuple(clause.output_schema(schema).names))]

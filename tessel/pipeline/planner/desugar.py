@@ -13,10 +13,7 @@ def desugar(draft: Draft) -> Draft:
     """
     if not any(map(_is_short, draft.clauses)):
         return draft
-    clauses: list[Clause] = []
-    for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
-        clauses += clause.lower(schema) if _is_short(clause) else (clause,)
-    return draft.replace(clauses=tuple(clauses))
+    return draft.rewritten(lambda c, schema: c.lower(schema) if _is_short(c) else (c,))
 
 
 def _is_short(clause: Clause) -> bool:

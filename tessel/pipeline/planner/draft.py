@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import pyarrow as pa
@@ -97,6 +99,11 @@ class Draft:
         if known is not None and made.schema is self.schema and _same(made.clauses, self.clauses):
             made.__dict__["_schemas"] = known
         return made
+
+    def rewritten(self, rewrite: Callable[[Clause, TableSchema], Iterable[Clause]]) -> Self:
+        """Return the draft with what is made of each clause and the schema before it."""
+        made = map(rewrite, self.clauses, self.schemas())
+        return self.replace(clauses=tuple(itertools.chain.from_iterable(made)))
 
     def has(self, *names: str) -> bool:
         """Return whether a clause has one of these names: if not, its module is not imported."""

@@ -31,25 +31,20 @@ def fold_constants(draft: Draft) -> Draft:
     A filter that keeps every row falls away; one that keeps none becomes ``filter(false)``. What
     cannot be computed stays as it is: it raises, as written, when a row reaches it.
     """
-    clauses: list[Clause] = []
-    for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
-        if type(clause) is Apply:
-            value = _folded(clause.expression, schema)
-            same = value is clause.expression
-            clauses.append(clause if same else Apply(clause.column, value))
-        elif type(clause) is ApplyTogether:
-            values = [_folded(each.expression, known) for each, known in clause.in_turn(schema)]
-            made = map(ComputedColumn, (each.name for each in clause.columns), values)
-            same = all(v is each.expression for v, each in zip(values, clause.columns, strict=True))
-            clauses.append(clause if same else ApplyTogether(tuple(made)))
-        elif type(clause) is Filter:
-            clauses += _filter(clause, schema)
-        else:
-            clauses.append(clause)
-    return draft.replace(clauses=tuple(clauses))
+    return draft.rewritten(_settled)
 
 
-def _filter(clause: Filter, schema: TableSchema) -> list[Clause]:
+def _settled(clause: Clause, schema: TableSchema) -> list[Clause]:
+    if type(clause) is Apply:
+        value = _folded(clause.expression, schema)
+        return [clause if value is clause.expression else Apply(clause.column, value)]
+    if type(clause) is ApplyTogether:
+        values = [_folded(each.expression, known) for each, known in clause.in_turn(schema)]
+        made = map(ComputedColumn, (each.name for each in clause.columns), values)
+        same = all(v is each.expression for v, each in zip(values, clause.columns, strict=True))
+        return [clause if same else ApplyTogether(tuple(made))]
+    if type(clause) is not Filter:
+        return [clause]
     from tessel.expression.intervals import FALSE, TRUE
 
     predicate = _folded(clause.predicate, schema)

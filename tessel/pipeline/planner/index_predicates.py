@@ -7,7 +7,7 @@ bound the index too; there the filter stays, and the range goes before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -65,14 +65,11 @@ class _Span:
 
 def index_predicates(draft: Draft) -> Draft:
     """Take out of filters what they ask of the time index, as date ranges before them."""
-    clauses: list[Clause] = []
-    for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
-        clauses += _taken_apart(clause, schema) if type(clause) is Filter else [clause]
-    return draft.replace(clauses=tuple(clauses))
+    return draft.rewritten(_taken_apart)
 
 
-def _taken_apart(clause: Filter, schema: TableSchema) -> list[Clause]:
-    if schema.index is None:
+def _taken_apart(clause: Clause, schema: TableSchema) -> list[Clause]:
+    if type(clause) is not Filter or schema.index is None:
         return [clause]
     kind = schema.type_of(schema.index)
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
@@ -155,10 +152,15 @@ def _span_of(
             return _span_of(negated, index, kind, below)
         case Expression(name="is_in"):
             return _listed(predicate, index, kind)
-        case Or(operands=operands):
-            return _any([below[id(each)] for each in operands])
-        case And(operands=operands):
-            return _all([below[id(each)] for each in operands])
+        case And(operands=operands) | Or(operands=operands):
+            spans = [below[id(each)] for each in operands]
+            found = [span for span in spans if span is not None]
+            is_whole = len(found) == len(spans)
+            if not found:
+                return None
+            if isinstance(predicate, And):
+                return functools.reduce(_Span.within, found, _Span(None, None, is_whole))
+            return functools.reduce(_Span.around, found) if is_whole else None
         case _:
             return None
 
@@ -171,45 +173,21 @@ _NEGATED: dict[type[Comparison], type[Comparison]] = {
 }
 
 
-def _any(spans: Sequence[_Span | None]) -> _Span | None:
-    found = [span for span in spans if span is not None]
-    if not found or len(found) < len(spans):
-        return None
-    whole = found[0]
-    for span in found[1:]:
-        whole = whole.around(span)
-    return whole
-
-
 def _listed(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
-    """Return the span of the values that a predicate lists; None where it is not on the index."""
+    """Return the span of the values that a predicate lists for the index; None without one."""
     from tessel.expression.operators.membership import IsIn, members
 
     match predicate:
         case IsIn(operand=Column(column=name), values=values) if name == index:
-            return _one_of(members(values, kind)[0])
+            instants = members(values, kind)[0]
         case _:
             return None
-
-
-def _one_of(instants: pa.Array) -> _Span | None:
-    """Return the span of instants of the index's type; None of none."""
     if not len(instants):
         return None
     unit = counted_nanoseconds(instants.type)
     ends = pc.min_max(instants)
     low, high = ends["min"].value * unit, ends["max"].value * unit
     return _Span(low, high + 1, exact=low == high)
-
-
-def _all(spans: Sequence[_Span | None]) -> _Span | None:
-    found = [span for span in spans if span is not None]
-    if not found:
-        return None
-    whole = _Span(None, None, exact=len(found) == len(spans))
-    for span in found:
-        whole = whole.within(span)
-    return whole
 
 
 def _compared(

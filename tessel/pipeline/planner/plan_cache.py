@@ -85,10 +85,11 @@ class _CachedPlan:
         return Plan(tuple(inputs), self.stages, self.schema, self.changes)
 
 
+@dataclass(frozen=True, eq=False)
 class _Entry:
     """A plan in the cache; where it has a question, also what asks and what the answer made.
 
-    Parameters
+    Attributes
     ----------
     asking
         What asks first; None where nothing is asked.
@@ -100,28 +101,20 @@ class _Entry:
         The cache of what answers made, with bytes, by entry.
     """
 
-    def __init__(
-        self,
-        shape: _CachedPlan,
-        asking: _CachedPlan | None,
-        told: tuple[int | None, str],
-        others: Mapping[_Symbol, SegmentIndex],
-        answered: ByteLruCache[_Entry, tuple[int, _CachedPlan]],
-    ) -> None:
-        self._shape = shape
-        self._asking = asking
-        self._told = told
-        self._others = others
-        self._answered = answered
+    shape: _CachedPlan
+    asking: _CachedPlan | None
+    told: tuple[int | None, str]
+    others: Mapping[_Symbol, SegmentIndex]
+    answered: ByteLruCache[_Entry, tuple[int, _CachedPlan]]
 
     def holds(self, views: _Views) -> bool:
         """Return whether other symbols are in the state that the plan was made for."""
-        return all(views(*symbol).index() is index for symbol, index in self._others.items())
+        return all(views(*symbol).index() is index for symbol, index in self.others.items())
 
     def plan(self, views: _Views, anew: Callable[[], Plan]) -> Plan:
         """Return the plan; one is made anew where an answer must be found after all."""
-        plan = self._shape.plan(views)
-        if self._asking is None:
+        plan = self.shape.plan(views)
+        if self.asking is None:
             return plan
 
         def revise(answer: pa.Table) -> Plan:
@@ -129,9 +122,9 @@ class _Entry:
             assert question is not None  # of the same query on the same state
             return question.revise(answer)
 
-        known = self._answered.get(self)
+        known = self.answered.get(self)
         answer = None if known is None else known[1].plan(views)
-        question = Question(self._asking.plan(views), revise, *self._told, answer)
+        question = Question(self.asking.plan(views), revise, *self.told, answer)
         return dataclasses.replace(plan, question=question)
 
     def learning(self, plan: Plan, found: Mapping[_Symbol, SymbolView]) -> Plan:
@@ -144,7 +137,7 @@ class _Entry:
             made = question.revise(answer)
             known = None if made.question else _CachedPlan.of(made, _symbols(found))
             if known is not None:
-                self._answered.put(self, (_PLAN_BYTES + answer.nbytes, known))
+                self.answered.put(self, (_PLAN_BYTES + answer.nbytes, known))
             return self.learning(made, found)
 
         return dataclasses.replace(plan, question=dataclasses.replace(question, revise=revise))

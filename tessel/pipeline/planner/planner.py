@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
@@ -21,6 +21,7 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.positional import Positional
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import Options, current
 from tessel.pipeline.plan import (
     Catalog,
@@ -50,6 +51,7 @@ Pass = Callable[[Draft], Draft]
 
 _BUCKETS_IN_BUDGET = 32
 _LEAST_BUCKET_BYTES = 64 * 1024
+"""A hash bucket is so small a part of the byte budget: several are worked on at a time."""
 
 
 def _of(clauses: str, name: str, module: str) -> Pass:
@@ -97,9 +99,8 @@ REQUIRED: frozenset[Pass] = frozenset((desugar, _compute_columns, _lower_aggrega
 def plan_query(
     catalog: Catalog,
     query: SubQuery,
-    options: Options | None = None,
-    slots: int | None = None,
     *,
+    slots: int | None = None,
     passes: tuple[Pass, ...] = PASSES,
     gathered_bytes: int | None = None,
 ) -> Plan:
@@ -120,7 +121,7 @@ def plan_query(
         The most bytes that the executor brings to one place; None where memory has its budget.
     """
     check_count(len(query.clauses))
-    options = options or current()
+    options = current()
     slots = slots or options.workers
     return _Planner(catalog, options, slots, passes, gathered_bytes).plan(query)
 
@@ -152,31 +153,24 @@ def query_schema(catalog: Catalog, query: SubQuery, known: _Steps | None = None)
     return schema
 
 
+@dataclass(frozen=True, eq=False)
 class _Planner:
     """One query on its way to a plan. Every symbol is looked up once."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        options: Options,
-        workers: int,
-        passes: tuple[Pass, ...],
-        gathered_bytes: int | None,
-    ) -> None:
-        self._gathered_bytes = gathered_bytes
-        self._catalog = catalog
-        self._options = options
-        self._workers = workers
-        self._passes = passes
-        self._views: dict[tuple[str, int | str | None], SymbolView] = {}
-        self._known: _Steps = {}
+    catalog: Catalog
+    options: Options
+    workers: int
+    passes: tuple[Pass, ...]
+    gathered_bytes: int | None
+    views: dict[tuple[str, int | str | None], SymbolView] = dataclasses.field(default_factory=dict)
+    known: _Steps = dataclasses.field(default_factory=dict)
 
     def view(self, symbol: str, as_of: int | str | None) -> SymbolView:
         """Return a symbol at a version, as the catalog gives it."""
         key = (symbol, as_of)
-        if key not in self._views:
-            self._views[key] = self._catalog.view(symbol, as_of)
-        return self._views[key]
+        if key not in self.views:
+            self.views[key] = self.catalog.view(symbol, as_of)
+        return self.views[key]
 
     def plan(self, query: SubQuery) -> Plan:
         """Plan a query, which may be the input of another."""
@@ -187,39 +181,48 @@ class _Planner:
         asks = asking is not None or combining is not None
 
         def found() -> Mapping[tuple[str, int | str | None], SymbolView]:
-            return self._views if asks else {(query.symbol, query.as_of): view}
+            return self.views if asks else {(query.symbol, query.as_of): view}
 
         def make() -> Plan:
             if asking is not None:
                 before = dataclasses.replace(query, clauses=query.clauses[:asking])
-                schema = query_schema(self, before, self._known)
+                schema = query_schema(self, before, self.known)
                 return plan_question(query, asking, schema, self.plan)
             if combining is not None:
                 return self._combined(query, combining)
             return self._one_symbol(view, query.clauses)
 
         try:
-            if self._passes is not PASSES:
+            if self.passes is not PASSES:
                 return make()
-            options = self._options, self._workers, self._gathered_bytes
+            options = self.options, self.workers, self.gathered_bytes
             return cached_plan(query, options, self.view, found, make, asks=asks)
         except TesselError as error:
             error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
             raise
 
+    def _draft(self, schema: TableSchema, clauses: tuple[Clause, ...], **more: Any) -> Draft:
+        """Return the draft of clauses, with what the options and the executor say."""
+        most = max(self.options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
+        return Draft(
+            schema,
+            together(clauses),
+            workers=self.workers,
+            bucket_bytes=min(self.options.hash_bucket_bytes, most),
+            live_bytes=self.options.live_bytes,
+            gathered_bytes=self.gathered_bytes,
+            **more,
+        )
+
     def _one_symbol(
         self, view: SymbolView, clauses: tuple[Clause, ...], high_cardinality: bool | None = None
     ) -> Plan:
         index = view.index()
-        draft = Draft(
+        draft = self._draft(
             view.schema,
-            together(clauses),
+            clauses,
             index=index,
             bytes=int(index.bytes.sum()),
-            workers=self._workers,
-            bucket_bytes=_bucket_bytes(self._options),
-            live_bytes=self._options.live_bytes,
-            gathered_bytes=self._gathered_bytes,
             high_cardinality=bool(high_cardinality),
         )
         schema = draft.schemas()[-1]
@@ -251,27 +254,21 @@ class _Planner:
 
         clause, inputs = self._inputs(query, at)
         parts = [each.query for each in inputs]
-        draft = Draft(
+        draft = self._draft(
             clause.combined_schema([each.schema for each in inputs]),
-            together(query.clauses[at + 1 :]),
+            query.clauses[at + 1 :],
             combining=clause,
             inputs=inputs,
             bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
-            workers=self._workers,
-            bucket_bytes=_bucket_bytes(self._options),
-            live_bytes=self._options.live_bytes,
-            gathered_bytes=self._gathered_bytes,
         )
         schema, whole = draft.schemas()[-1], draft
         draft, changes = self._rewritten(draft)
-        options = self._options
-        codes = codes_taken(draft.clauses, draft.schema)
         limits = PlanLimits(
-            self._workers,
-            options.live_bytes,
-            _bucket_bytes(options),
-            codes,
-            self._gathered_bytes is None,
+            self.workers,
+            self.options.live_bytes,
+            draft.bucket_bytes,
+            codes_taken(draft.clauses, draft.schema),
+            self.gathered_bytes is None,
         )
 
         def found(plans: Sequence[Plan]) -> list[CombinedInput]:
@@ -281,7 +278,7 @@ class _Planner:
                     plan.schema,
                     plan.bytes,
                     MOST_UNITS * (1 + sum(type(each) is HashJoin for each in plan.clauses)),
-                    plan.sources,
+                    tuple(source.index for source in plan.sources),
                 )
                 for part, plan in zip(parts, plans, strict=True)
             ]
@@ -343,7 +340,7 @@ class _Planner:
         if start < at:
             whole = dataclasses.replace(query, clauses=query.clauses[: at + 1])
             schema, inputs = (
-                query_schema(self, whole, self._known),
+                query_schema(self, whole, self.known),
                 self._parts(query, start, joined),
             )
             if joined.combined_schema([each.schema for each in inputs]) == schema:
@@ -354,12 +351,12 @@ class _Planner:
         """Return what stands before a clause over several symbols, and its other inputs."""
         first = dataclasses.replace(query, clauses=query.clauses[:at])
         parts = (first, *clause.others)
-        return tuple(Input(part, query_schema(self, part, self._known)) for part in parts)
+        return tuple(Input(part, query_schema(self, part, self.known)) for part in parts)
 
     def _rewritten(self, draft: Draft) -> tuple[Draft, tuple[Change, ...]]:
         """Run the passes, and note what each was given and gave."""
         changes: list[Change] = []
-        for run_pass in self._passes:
+        for run_pass in self.passes:
             before, draft = draft, run_pass(draft)
             changes.append(Change(run_pass.__name__, before, draft))
         return draft, tuple(changes)
@@ -367,9 +364,3 @@ class _Planner:
 
 def _combines(clause: Clause) -> bool:
     return isinstance(clause, Combining) and clause.structure.input is Structure.MULTI_SYMBOL
-
-
-def _bucket_bytes(options: Options) -> int:
-    """Return the aimed-for bytes of a hash bucket: several are worked on at a time."""
-    most = max(options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
-    return min(options.hash_bucket_bytes, most)

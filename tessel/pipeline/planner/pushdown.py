@@ -29,7 +29,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.capabilities import Proves
 from tessel.clauses.combining import Combining
 from tessel.clauses.filter import Filter
-from tessel.clauses.positional import Head, Positional
+from tessel.clauses.positional import Head, Positional, Tail
 from tessel.errors import TesselError
 from tessel.expression.build import lit
 from tessel.expression.leaves import Column
@@ -309,8 +309,6 @@ def _same_calendar(own: TableSchema, common: TableSchema) -> bool:
 
 def _limit(clauses: Sequence[Clause]) -> Clause | None:
     """Return the limit of each input that follows from one on them all; None without one."""
-    from tessel.clauses.positional import Tail
-
     for clause in clauses:
         if isinstance(clause, Tail) and clause.n >= 0:
             return Tail(clause.n)

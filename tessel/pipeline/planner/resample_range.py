@@ -7,7 +7,7 @@ at an instant that the query names, not at the first row, and where empty ones a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +37,8 @@ def range_before_resample(draft: Draft) -> Draft:
     schemas = draft.schemas()
     for at, clause in enumerate(draft.clauses):
         maker = _maker_of_labels(draft.clauses, at, schemas) if type(clause) is DateRange else None
-        made = draft.clauses[maker] if maker is not None else None
-        if type(clause) is DateRange and type(made) is Resample:
-            assert maker is not None
-            rows = _rows_of(made, clause, schemas[maker])
+        if maker is not None and type(made := draft.clauses[maker]) is Resample:
+            rows = _rows_of(made, cast(DateRange, clause), schemas[maker])
             if rows is not None:
                 clauses.insert(len(clauses) - (at - maker), rows)
         clauses.append(clause)
@@ -83,11 +81,7 @@ def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> Date
             return None
         if not limits.min < edge < limits.max:
             return None
-        ends.append(instant(edge * _unit(kind), kind))
+        ends.append(instant(edge * UNIT_NANOSECONDS[kind.unit], kind))
     if ends == [None, None]:
         return None
     return DateRange(ends[0], ends[1])
-
-
-def _unit(kind: pa.DataType) -> int:
-    return UNIT_NANOSECONDS[kind.unit]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tessel.clauses.base import Clause
 from tessel.clauses.filter import Filter
-from tessel.clauses.positional import Head, Positional
+from tessel.clauses.positional import Head, Positional, RowRange, Tail
 from tessel.expression.build import all_of
 from tessel.expression.leaves import Literal
 from tessel.pipeline.planner.commutation import KEEPS_ROWS, is_one_of
@@ -28,7 +28,6 @@ def simplify_sorts(draft: Draft) -> Draft:
     """
     if not draft.has("sort"):
         return draft
-    from tessel.clauses.positional import Tail
     from tessel.clauses.sort import Sort
     from tessel.clauses.top_k import LastOfSort, TopK
 
@@ -116,25 +115,16 @@ def _keeps_nothing(clause: Clause) -> bool:
         return isinstance(predicate, Literal) and predicate.value is not True
     if isinstance(clause, Positional) and clause.demand() == 0:
         return True
-    if clause.name == "tail":
-        from tessel.clauses.positional import Tail
-
-        return isinstance(clause, Tail) and clause.n == 0
-    if clause.name == "row_range":
-        from tessel.clauses.positional import RowRange
-
-        match clause:
-            case RowRange(start=int(start), stop=int(stop)):
-                return start >= stop and start < 0  # both count from the end
+    match clause:
+        case Tail(n=n):
+            return n == 0
+        case RowRange(start=int(start), stop=int(stop)):
+            return start >= stop and start < 0  # both count from the end
     return False
 
 
 def _joined(first: Clause, second: Clause) -> Clause | None:
     """Return the stricter of two limits that count from the same end; None of any others."""
-    if first.name not in ("head", "tail") or type(first) is not type(second):
-        return None
-    from tessel.clauses.positional import Tail
-
     for kind in (Head, Tail):
         if type(first) is type(second) is kind and first.n >= 0 and second.n >= 0:
             return kind(min(first.n, second.n))
