@@ -227,7 +227,10 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
             raise
         hint = "give every column values of one type"
         if isinstance(error, OverflowError):
-            hint = "whole numbers have 64 bits: take float, Decimal or text for longer ones"
+            hint = (
+                "whole numbers have 64 bits: take an array of uint64 for those from 2**63 on, and "
+                "float, Decimal or text for longer ones"
+            )
         elif (
             isinstance(values, str | bytes)
             or getattr(values, "ndim", 1) != 1
