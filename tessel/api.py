@@ -435,6 +435,8 @@ class LazyTable(Verbs):
     def __getitem__(self, item: object) -> Any:
         if isinstance(item, slice):
             raise self._not_run(f"row_range({item.start}, {item.stop}) keeps rows by position")
+        if isinstance(item, list | tuple):
+            raise self._not_run(f"select({', '.join(map(repr, item))}) keeps columns")
         raise self._not_run(f"write ts.col({item!r}) for a column, or collect()[{item!r}]")
 
     def _not_run(self, hint: str) -> PlanError:
@@ -445,8 +447,7 @@ class LazyTable(Verbs):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Run the query, and give its answer as it comes."""
-        schema = self.schema().arrow
-        reader = pa.RecordBatchReader.from_batches(schema, self.iter_batches())
+        reader = pa.RecordBatchReader.from_batches(self.schema().arrow, self.iter_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
     def __narwhals_dataframe__(self) -> Any:
@@ -489,8 +490,7 @@ class LazyTable(Verbs):
         >>> trades.select("symbol", "qty").schema().names
         ['symbol', 'qty']
         """
-        catalog, query = self._bound()
-        return query_schema(catalog, query)
+        return query_schema(*self._bound())
 
     def plan(self, *, slots: int | None = None) -> Plan:
         """Return the plan that an executor would run.
@@ -500,8 +500,7 @@ class LazyTable(Verbs):
         >>> trades.head(2).plan().schema.names
         ['time', 'symbol', 'price', 'qty']
         """
-        catalog, query = self._bound()
-        return plan_query(catalog, query, slots=slots)
+        return plan_query(*self._bound(), slots=slots)
 
     def explain(
         self, *, pages: bool | None = None, analyze: bool = False, executor: ExecutorLike = "local"

@@ -101,7 +101,14 @@ class Result(InNotebooks):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give the rows, each a dictionary by column."""
         for batch in self._table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-            yield from batch.to_pylist()
+            try:
+                rows = batch.to_pylist()
+            except (OverflowError, ValueError) as error:
+                raise InvalidInputError(
+                    f"Python cannot hold a value of these rows: {error}",
+                    hint="to_arrow() and to_polars() hold all of them",
+                ) from error
+            yield from rows
 
     def __getitem__(self, column: str) -> pa.ChunkedArray:
         """Return the values of a column."""

@@ -26,6 +26,7 @@ SLIPS = """
 sum(trades)
 len(trades)
 trades["price"]
+trades[["price", "symbol"]]
 trades[0:5]
 trades.__setitem__("twice", 2)
 np.array(trades)

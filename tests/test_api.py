@@ -188,6 +188,15 @@ def test_results_go_everywhere(store: ts.Store) -> None:
     assert "<table" in found._repr_html_()
 
 
+def test_rows_that_python_cannot_hold_are_named() -> None:
+    store = ts.open("memory://")
+    store.write("late", {"at": pa.array([1, 1 << 62], pa.timestamp("us"))})
+    result = store.read("late")
+    with pytest.raises(InvalidInputError, match="date value out of range"):
+        list(result)
+    assert next(iter(store.read("late", query=ts.QueryBuilder().head(1))))["at"].year == 1970
+
+
 def test_the_lineage_tells_where_it_came_from(store: ts.Store) -> None:
     query = Q.head(2).select("carrier")
     found = store.read("flights", query=query)

@@ -33,6 +33,7 @@ from tessel.errors import (
     SchemaMismatchError,
     TesselError,
     UnicodeTextError,
+    UnsupportedTypeError,
 )
 from tessel.errors.arguments import check_nesting
 from tessel.expression.scalars import array_of
@@ -202,6 +203,9 @@ def _as_table(data: Any) -> pa.Table:
         check_column_names(list(data))
         check_nesting(dict(data))
         return pa.table({name: _values(name, values) for name, values in data.items()})
+    if _is_of("polars", data, "DataFrame"):
+        for column in data.iter_columns():
+            _refuse_objects(column.name, column)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     if hasattr(data, "__arrow_c_array__"):
@@ -216,13 +220,17 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
             return array_of(values)
         if isinstance(values, str | bytes):
             raise TypeError(f"{values!r:.40} is one value")
+        _refuse_objects(name, values)
         return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, TesselError):
             raise
         hint = "give every column values of one type"
         if isinstance(error, OverflowError):
-            hint = "whole numbers have 64 bits: take float, Decimal or text for longer ones"
+            hint = (
+                "whole numbers have 64 bits: take an array of uint64 for those from 2**63 on, and "
+                "float, Decimal or text for longer ones"
+            )
         elif (
             isinstance(values, str | bytes)
             or getattr(values, "ndim", 1) != 1
@@ -234,6 +242,17 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
         raise InvalidInputError(
             f"column {name!r} cannot be taken: {error}", hint=hint, column=name
         ) from error
+
+
+def _refuse_objects(name: str, values: Any) -> None:
+    """Refuse objects of Polars, of which Arrow gets the addresses."""
+    if _is_of("polars", getattr(values, "dtype", None), "Object"):
+        raise UnsupportedTypeError(
+            f"column {name!r} holds objects of Polars, which are not stored",
+            hint="give its values a type: text, numbers, times, lists or structs",
+            column=name,
+            type="Object",
+        )
 
 
 def _has_zone(value: Any) -> bool:

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tessel.errors import DuplicateColumnError, InvalidInputError
+from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
 from tessel.store import Repository
 from tessel.store.frames import read_frame
 from tessel.store.segment.types import normalise_schema
@@ -177,6 +177,9 @@ def test_another_named_index_is_a_column() -> None:
     assert (found.to_pydict(), index) == ({"key": ["x", "y"], "a": [1, 2]}, None)
 
 
+OBJECTS = pl.Series([object()], dtype=pl.Object)
+
+
 @pytest.mark.parametrize(
     ("frame", "error", "text"),
     [
@@ -189,9 +192,11 @@ def test_another_named_index_is_a_column() -> None:
         (pd.DataFrame({"day": [1, 2, 3]}, index=DAYS), DuplicateColumnError, "'day'"),
         (pd.DataFrame({"a": [1, "x"]}), InvalidInputError, "one type"),
         (pl.Series([1]), InvalidInputError, "Series"),
+        (pl.DataFrame({"a": OBJECTS}), UnsupportedTypeError, "'a'"),
+        ({"b": OBJECTS}, UnsupportedTypeError, "'b'"),
     ],
     ids=[
-        "columns", "twice", "index twice", "mixed", "series",
+        "columns", "twice", "index twice", "mixed", "series", "objects", "column of objects",
     ],
 )  # fmt: skip
 def test_frames_that_are_refused(frame: Any, error: type[Exception], text: str) -> None:

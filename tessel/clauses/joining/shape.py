@@ -1,7 +1,7 @@
 """What a join makes of two schemas: its columns and their types, and the tables themselves.
 
 Two key columns go together where one type holds the values of both without loss (see
-:func:`tessel.store.promotion.promote`); int64 beside uint64 is compared as whole decimals.
+:func:`tessel.store.promotion.promote`); signed integers and uint64 are compared as whole decimals.
 Instants, times and durations are compared as counts of the finer unit; a value that this unit
 cannot count equals no value of the other side, so it becomes missing and nothing overflows.
 """
@@ -179,7 +179,7 @@ class Sides:
         for name, type_ in zip((one, two), types, strict=True):
             check_key_type(name, type_)
         left, right = (plain_type(type_) for type_ in types)
-        if {left, right} == {pa.int64(), pa.uint64()}:
+        if pa.uint64() in (left, right) and any(map(pa.types.is_signed_integer, (left, right))):
             return _WHOLE_NUMBERS
         try:
             return plain_type(promote(one, (left, right), clause=self.verb))

@@ -97,6 +97,7 @@ def _whole_days(kind: pa.DataType, numbers: list[int | None]) -> pa.Array:
 KEY_KINDS = (
     KeyKind("int8, int64", pa.int8(), pa.int64()),
     KeyKind("uint64, int64", pa.uint64(), pa.int64()),
+    KeyKind("int8, uint64", pa.int8(), pa.uint64()),
     KeyKind("uint16, int16", pa.uint16(), pa.int16()),
     KeyKind("bool", pa.bool_(), pa.bool_()),
     KeyKind("float32, float64", pa.float32(), pa.float64(), _floats),

@@ -71,7 +71,9 @@ def test_rows_are_those_of_nested_loops(
     store = case.stored(left_rows, right_rows)
     query = Q.join("y", case.on, how)
     types = [(case.left.schema.field(k).type, case.right.schema.field(k).type) for k in case.on]
-    if how in ("right", "outer") and (pa.uint64(), pa.int64()) in types:
+    if how in ("right", "outer") and any(
+        pa.uint64() in kinds and any(map(pa.types.is_signed_integer, kinds)) for kinds in types
+    ):
         with pytest.raises(SchemaMismatchError, match="cast it first"):
             store.read("x", query=query)
         return
