@@ -47,7 +47,8 @@ def _table(rows: int, seed: int, *, spread: int) -> pa.Table:
     random = np.random.default_rng(seed)
     numbers = random.integers(0, spread, rows)
     floats = [SPECIAL[n] if n < len(SPECIAL) else n / 7 for n in numbers.tolist()]
-    words = pa.array([None if n % 11 == 3 else f"é{n % 17}" for n in numbers.tolist()])
+    texts = [None if n % 11 == 3 else f"é{n % 17}" for n in numbers.tolist()]
+    words = pa.array(texts, pa.string())  # also where all are missing
     skewed = np.where(random.random(rows) < 0.7, 5, random.integers(-9, 9, rows))
     return pa.table(
         {
