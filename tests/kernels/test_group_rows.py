@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.grouped.hashing import byte_offsets
+from tessel.expression.text_bytes import byte_offsets
 from tessel.kernels.group_rows import Texts, group_range, group_texts, group_words
 from tests.kernels.forced import FORMS, LEVELS, in_form
 
