@@ -244,7 +244,7 @@ class PartialAggregation(Reducing):
         return self.is_reducible
 
     def shape_of(self, schema: TableSchema) -> GroupShape:
-        """Return what is grouped: by the keys."""
+        """Return the shape: groups by the keys."""
         _grouped_schema(self.keys, self.aggregates, schema)
         return GroupShape(self.keys, self.aggregates, schema)
 

@@ -9,6 +9,7 @@ they first appear. Where kernels cannot do it for the keys, all are made of valu
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from tessel import telemetry
@@ -31,10 +32,11 @@ class Reducing(LoweredClause):
 
     aggregates: tuple[NamedAggregate, ...]
 
+    @abstractmethod
     def shape_of(self, schema: TableSchema) -> GroupShape:
-        """Return what is grouped, and how, of rows of a schema."""
-        raise NotImplementedError
+        """Return the keys and the aggregates of a table of a schema."""
 
+    @abstractmethod
     def of_stored(
         self, rows: Sequence[Batch], shape: GroupShape, *, by_appearance: bool
     ) -> list[PartialGroups] | None:
@@ -47,16 +49,15 @@ class Reducing(LoweredClause):
         shape
             That of the clause, or with some of its aggregates.
         by_appearance
-            Whether groups are wanted in the order in which they first appear.
+            Whether groups are wanted in the order of first appearance.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def of_values(self, unit: ProcessingUnit, shape: GroupShape) -> list[PartialGroups]:
-        """Return the groups of a unit, in the order in which they first appear."""
-        raise NotImplementedError
+        """Return the groups of a unit in the order of first appearance."""
 
     def shape(self, schema: TableSchema) -> GroupShape:
-        """Return that shape; all tasks of a plan see one schema, of which it is a memo."""
+        """Return what :meth:`shape_of` gives, kept for the next unit: all have one schema."""
         found: GroupShape | None = self.__dict__.get("_last")
         if found is None or found.source is not schema:
             found = self.__dict__["_last"] = self.shape_of(schema)

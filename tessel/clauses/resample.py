@@ -339,7 +339,7 @@ class PartialResample(_Resampling, Reducing):
         return not self.by and self.is_reducible
 
     def shape_of(self, schema: TableSchema) -> GroupShape:
-        """Return what is grouped: by bucket, and then by the keys."""
+        """Return the shape: groups by bucket, and then by the keys."""
         return GroupShape((str(schema.index), *stored_names(self.by)), self.aggregates, schema)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

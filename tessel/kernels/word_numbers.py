@@ -45,7 +45,7 @@ def mix_words(words: Any, mixed: Any) -> None:
 
 @inner
 def text_word(data: Any, words: Any, place: Any, left: Any) -> Any:
-    """Return the eight bytes from a place on as a word, of which those past the text are zeros.
+    """Return eight bytes of a text as a word; bytes past the end of the text are zeros.
 
     ``words`` are those of ``data``, whose last seven bytes begin none, and ``left`` is how many
     bytes the text has from there, one at least.

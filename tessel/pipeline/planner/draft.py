@@ -101,7 +101,7 @@ class Draft:
         return made
 
     def rewritten(self, rewrite: Callable[[Clause, TableSchema], Iterable[Clause]]) -> Self:
-        """Return the draft with what is made of each clause and the schema before it."""
+        """Return the draft with each clause replaced by what it and its schema are rewritten to."""
         made = map(rewrite, self.clauses, self.schemas())
         return self.replace(clauses=tuple(itertools.chain.from_iterable(made)))
 
