@@ -255,12 +255,8 @@ def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     from tessel.expression.text_bytes import texts_of
     from tessel.kernels.group_rows import group_texts
 
-    codes, count = group_texts([texts_of(array)])
-    if count == len(array):
-        return codes, array
-    first = np.empty(count, np.int64)
-    first[codes[::-1]] = np.arange(len(array) - 1, -1, -1)
-    return codes, array.take(arrow_array(first))
+    codes, first = group_texts([texts_of(array)])
+    return codes, array if len(first) == len(array) else array.take(arrow_array(first))
 
 
 def cut_by_code(

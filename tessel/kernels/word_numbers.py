@@ -164,6 +164,13 @@ def expected_distinct(sampled: int, found: int, rows: int) -> float:
     return -high * math.expm1(-rows / high)
 
 
+def expected_words(sampled: Integers, rows: int) -> float:
+    """Return how many distinct words so many rows have, judging by those of some of them."""
+    ordered = np.sort(sampled)
+    found = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    return expected_distinct(len(ordered), found, rows)
+
+
 def may_repeat(numbers: Integers, starts: Integers) -> bool:
     """Return whether numbers repeat within groups so often that they are worth sorting for it."""
     rows = len(numbers)
@@ -172,9 +179,8 @@ def may_repeat(numbers: Integers, starts: Integers) -> bool:
         return True
     sampled = np.arange(0, rows, step)
     groups = np.searchsorted(starts, sampled, side="right")
-    mixed = np.sort(numbers[sampled] * np.int64(_MIX) ^ groups)
-    found = 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))
-    return expected_distinct(len(mixed), found, rows) * REPEATS <= rows
+    mixed = numbers[sampled] * np.int64(_MIX) ^ groups
+    return expected_words(mixed, rows) * REPEATS <= rows
 
 
 def words_of_runs(
@@ -267,7 +273,8 @@ def _contiguous(words: Integers, absent: Truths | None) -> tuple[Integers, Truth
 
 
 @inner
-def _slot(word: int, shift: Any) -> Any:
+def word_slot(word: int, shift: Any) -> Any:
+    """Return the slot where a word is looked for first: bits of its hash above a place."""
     bits = np.uint64(word)
     return ((bits ^ (bits >> _HALF)) * _FACTOR) >> shift
 
@@ -321,7 +328,7 @@ def number_in_slots(
         codes[row] = -1
         if len(absent) and absent[row]:
             continue
-        slot = _slot(words[row], shift)
+        slot = word_slot(words[row], shift)
         while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
             slot = (slot + _ONE) & mask
         if table[slot, _NUMBER] < 0:
@@ -342,7 +349,7 @@ def move_slots(table: Any, shift: Any, larger: Any) -> None:
     mask = np.uint64(len(larger) - 1)
     for old in range(len(table)):
         if table[old, _NUMBER] >= 0:
-            slot = _slot(table[old, _WORD], shift)
+            slot = word_slot(table[old, _WORD], shift)
             while larger[slot, _NUMBER] >= 0:
                 slot = (slot + _ONE) & mask
             larger[slot, _WORD] = table[old, _WORD]
@@ -359,7 +366,7 @@ def find_in_slots(words: Any, absent: Any, shift: Any, table: Any, codes: Any) -
         codes[row] = -1
         if len(absent) and absent[row]:
             continue
-        slot = _slot(words[row], shift)
+        slot = word_slot(words[row], shift)
         while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
             slot = (slot + _ONE) & mask
         codes[row] = table[slot, _NUMBER]
@@ -369,7 +376,7 @@ def find_in_slots(words: Any, absent: Any, shift: Any, table: Any, codes: Any) -
 def _place_of_word(cells: Any, at: int, bits: int, word: int) -> Any:
     """Return where a word is, or the free slot that ends the search for it."""
     mask = (_ONE << np.uint64(bits)) - _ONE
-    slot = _slot(word, np.uint64(64) - np.uint64(bits))
+    slot = word_slot(word, np.uint64(64) - np.uint64(bits))
     place = np.uint64(at) + slot + slot
     while cells[place + _ONE] >= 0 and cells[place] != word:
         slot = (slot + _ONE) & mask

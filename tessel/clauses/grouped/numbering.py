@@ -87,12 +87,12 @@ def _numbered_texts(column: Column) -> Numbers:
     """Return numbers of text or binary, chunk by chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [plain(chunk) for chunk in chunks]
-    codes, groups = group_texts([texts_of(array) for array in arrays])
+    codes, first_row = group_texts([texts_of(array) for array in arrays])
     if column.null_count:
         for array, start in zip(arrays, np.cumsum([0, *map(len, arrays)]), strict=False):
             part = codes[start : start + len(array)]
             part[:] = _with_missing(array, part)
-    return Numbers(codes, groups, column.null_count > 0)
+    return Numbers(codes, len(first_row), column.null_count > 0)
 
 
 def _numbered_dictionary(column: Column) -> Numbers:
