@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
 
-_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_INCREMENT = _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
-_ZERO, _ONE, _EIGHT, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 32))
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ZERO, _ONE, _EIGHT, _HALF, _ALL = (np.uint64(bits) for bits in (0, 1, 8, 32, (1 << 64) - 1))
 
 
 @inner
@@ -50,10 +49,8 @@ def text_word(data: Any, words: Any, place: Any, left: Any) -> Any:
     ``words`` are those of ``data``, whose last seven bytes begin none, and ``left`` is how many
     bytes the text has from there, one at least.
     """
-    if place < np.uint64(len(words)):
-        word = words[place]
-    else:
-        word = np.uint64(0)
+    word = words[place] if place < np.uint64(len(words)) else np.uint64(0)
+    if place >= np.uint64(len(words)):
         for at in range(len(data) - np.int64(place)):
             word |= np.uint64(data[place + np.uint64(at)]) << np.uint64(8 * at)
     return word if left >= _EIGHT else word & (_ALL >> ((_EIGHT - left) * _EIGHT))
@@ -88,7 +85,6 @@ _CACHED_BITS = 12
 """Tables of up to so many slots are at most an eighth full: a taken slot that holds another word is
 a branch that nobody foresees, and takes longer than a word that is not in the cache next to it."""
 _MORE_BITS = 2
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _WORD, _NUMBER = 0, 1
 _NONE_ABSENT = np.zeros(0, np.bool_)
 
@@ -179,8 +175,7 @@ def may_repeat(numbers: Integers, starts: Integers) -> bool:
         return True
     sampled = np.arange(0, rows, step)
     groups = np.searchsorted(starts, sampled, side="right")
-    mixed = numbers[sampled] * np.int64(_MIX) ^ groups
-    return expected_words(mixed, rows) * REPEATS <= rows
+    return expected_words(numbers[sampled] * np.int64(_MIX) ^ groups, rows) * REPEATS <= rows
 
 
 def words_of_runs(
