@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import numpy_array
 from tessel.clauses.values import (
+    decimal_integers,
     decimal_words,
     integers,
     is_hashable,
@@ -247,11 +248,11 @@ def _as_numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.bool_] | None, list
     if pa.types.is_floating(kind):
         return missing, [raw_values(array, kind.to_pandas_dtype())]
     if pa.types.is_decimal(kind):
+        narrow = decimal_integers(array) if missing is None else None
+        if narrow is not None:
+            return missing, [narrow]
         words = decimal_words(array)
-        low, high = words[:, 0], words[:, 1]
-        if missing is None and bool((high == low >> 63).all()):
-            return missing, [low]  # the numbers fit sixty-four bits
-        return missing, [high, low.view(np.uint64)]
+        return missing, [words[:, 1], words[:, 0].view(np.uint64)]
     return missing, [integers(array)]
 
 

@@ -137,6 +137,13 @@ def decimal_words(array: pa.Array) -> NDArray[np.int64]:
     return words.reshape(-1, 2)
 
 
+def decimal_integers(array: pa.Array) -> NDArray[np.int64] | None:
+    """Return the unscaled values of a decimal128 array, int64; None where one needs more bits."""
+    words = decimal_words(array)
+    low, high = words[:, 0], words[:, 1]
+    return low if bool((high == low >> 63).all()) else None
+
+
 def is_hashable(data_type: pa.DataType) -> bool:
     """Return whether values of a type can be keys: one value a row, compared as a whole.
 
@@ -246,21 +253,21 @@ def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.A
 def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the distinct values of a plain array without nulls, and for each row which it is.
 
-    Of a million different texts Arrow's dictionary takes 117 ms, the hash table here 48; of 36
-    bytes each, 188 and 93.
+    Of a million different texts Arrow's dictionary takes 101 ms, groups by their hash 19; of 40
+    bytes each, 116 and 25.
     """
-    if not is_text_or_binary(array.type):
+    from tessel.expression.text_bytes import texts_of
+    from tessel.kernels.group_rows import group_texts, group_words
+
+    words = decimal_integers(array) if pa.types.is_decimal128(array.type) else None
+    if is_text_or_binary(array.type):
+        codes, first = group_texts([texts_of(array)])
+    elif words is not None:
+        codes, first = group_words(words)
+    else:
         encoded = array.dictionary_encode()
         return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
-    from tessel.expression.text_bytes import texts_of
-    from tessel.kernels.group_rows import group_texts
-
-    codes, count = group_texts([texts_of(array)])
-    if count == len(array):
-        return codes, array
-    first = np.empty(count, np.int64)
-    first[codes[::-1]] = np.arange(len(array) - 1, -1, -1)
-    return codes, array.take(arrow_array(first))
+    return codes, array if len(first) == len(array) else array.take(arrow_array(first))
 
 
 def cut_by_code(

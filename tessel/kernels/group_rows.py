@@ -3,14 +3,13 @@
 A key is one 64-bit number a row; who has several columns makes one number of them first. Where the
 numbers lie in a range that is not much wider than rows are many, a number's group stands in a table
 at the place of the number. Otherwise it is looked for in the hash table of
-:class:`~tessel.kernels.word_numbers.WordNumbers`.
+:class:`~tessel.kernels.word_numbers.WordNumbers`, where that fits a cache. More words than that are
+partitioned by their hash, so that the table of each part does (radix partitioning: Manegold, Boncz,
+Kersten, Optimizing Main-Memory Join on Modern Hardware, TKDE 2002).
 
-Texts are looked for in a hash table of open addressing. Each text that is new is copied beside the
-table, so that chunks of rows, each with a buffer of its own, share one table.
-
-The hash is fixed and without a seed, and decides nothing but where a text is looked for: over the
-words of eight bytes of a text, little-endian, the last one filled up with zeros, from ``h`` its
-length in bytes, ``h = (h ^ word) * 0x9E3779B97F4A7C15`` and ``h = h ^ (h >> 32)``, modulo 2**64.
+The number of a text is its hash, by which rows are grouped; then each row is compared with the
+first of its group. The hash is fixed and without a seed: texts may be made so that two have one,
+and are looked up in a dictionary of Python then.
 
 The rows of each group are brought side by side by a stable sort by small numbers, which counts
 them; numbers are written to the places of their groups, one by one or as lists. Groups lie side by
@@ -21,22 +20,35 @@ of rows is made on the way: memory that was never touched costs more than work.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.declare import inner, kernel
+from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
-from tessel.kernels.word_numbers import WordNumbers, expected_distinct
+from tessel.kernels.word_numbers import (
+    WordNumbers,
+    expected_words,
+    hash_texts,
+    text_word,
+    word_slot,
+)
 from tessel.lazy import dataclass
 
 Integers = NDArray[np.int64]
 
 _MOST_IN_32_BITS = 1 << 31
 """Groups whose numbers fit a table of half the size, more of which the cache of a core holds."""
+
+_CACHED_WORDS = 1 << 16
+"""A table of more words is larger than the cache of a core: then parts of them have their own."""
+_WORDS_OF_PART, _MOST_PART_BITS = 1 << 13, 8
+_SAMPLED_ROWS = 1 << 12
+
+_ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
+_WORD, _ROW = 0, 1
 
 
 def group_range(numbers: Integers, size: int) -> tuple[Integers, Integers]:
@@ -63,8 +75,91 @@ def group_range(numbers: Integers, size: int) -> tuple[Integers, Integers]:
 
 def group_words(words: Integers) -> tuple[Integers, Integers]:
     """Return groups of rows by any 64-bit patterns; all else as for :func:`group_range`."""
+    words, rows = np.ascontiguousarray(words), len(words)
+    if rows > _CACHED_WORDS:
+        expected = int(expected_words(words[:: rows // _SAMPLED_ROWS], rows))
+        if expected > _CACHED_WORDS:
+            return _group_by_parts(words, expected)
     numbers = WordNumbers(words)
     return group_range(numbers.codes, len(numbers))
+
+
+def _group_by_parts(words: Integers, expected: int) -> tuple[Integers, Integers]:
+    """Group rows by words of which so many are expected to be distinct."""
+    bits = min(_MOST_PART_BITS, (expected // _WORDS_OF_PART).bit_length())
+    starts, pairs = np.zeros((1 << bits) + 1, np.int64), np.empty((len(words), 2), np.int64)
+    part_words(words, 64 - bits, starts, starts[:-1].copy(), pairs)
+    codes, first_row = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    slot_bits, part = (2 * expected >> bits).bit_length(), 0
+    while part < 1 << bits:
+        table, shift = np.empty((1 << slot_bits, 2), np.int64), 64 - bits - slot_bits
+        part = find_first_rows(pairs, starts, shift, table, codes, part)
+        slot_bits += 2
+    groups = number_first_rows(codes, first_row)
+    return codes, first_row[:groups].copy()
+
+
+@kernel(
+    "words: i64[rows], shift: u64, starts: mut i64[ends], places: mut i64[parts], "
+    "pairs: mut i64[rows, 2]"
+)
+def part_words(words: Any, shift: Any, starts: Any, places: Any, pairs: Any) -> None:
+    """Write each word with its row to the part of its hash, and where parts start to zeros."""
+    for row in range(len(words)):
+        starts[word_slot(words[row], shift) + _ONE] += 1
+    for part in range(len(places)):
+        starts[part + 1] += starts[part]
+        places[part] = starts[part]
+    for row in range(len(words)):
+        part = word_slot(words[row], shift)
+        place = np.uint64(places[part])
+        pairs[place, _WORD] = words[row]
+        pairs[place, _ROW] = row
+        places[part] += 1
+
+
+@kernel(
+    "pairs: i64[rows, 2], starts: i64[ends], shift: u64, table: mut i64[slots, 2], "
+    "first: mut i64[rows], part: i64 -> i64"
+)
+def find_first_rows(pairs: Any, starts: Any, shift: Any, table: Any, first: Any, part: int) -> int:
+    """Write the first row that has each row's word, from a part on.
+
+    Return the part whose words found no room in the table, or how many parts there are.
+    """
+    mask, most = np.uint64(len(table) - 1), 3 * len(table) // 4
+    for own in range(part, len(starts) - 1):
+        for slot in range(len(table)):
+            table[slot, _ROW] = -1
+        count = 0
+        for at in range(np.uint64(starts[own]), np.uint64(starts[own + 1])):
+            word = pairs[at, _WORD]
+            slot = word_slot(word, shift) & mask
+            while table[slot, _ROW] >= 0 and table[slot, _WORD] != word:
+                slot = (slot + _ONE) & mask
+            if table[slot, _ROW] < 0:
+                if count == most:
+                    return own
+                count += 1
+                table[slot, _WORD] = word
+                table[slot, _ROW] = pairs[at, _ROW]
+            first[np.uint64(pairs[at, _ROW])] = table[slot, _ROW]
+    return len(starts) - 1
+
+
+@kernel("codes: mut i64[rows], first_row: mut i64[most] -> i64")
+def number_first_rows(codes: Any, first_row: Any) -> int:
+    """Turn the first row of each row's group into the number of the group; return how many."""
+    groups = 0
+    for row in range(len(codes)):
+        first = np.uint64(codes[row])
+        if first == np.uint64(row):
+            codes[row] = groups
+            first_row[groups] = row
+            groups += 1
+        else:
+            codes[row] = codes[first]
+    return groups
 
 
 @kernel(
@@ -90,17 +185,6 @@ def number_groups(numbers: Any, table: Any, codes: Any, first_row: Any) -> int:
     return groups
 
 
-_WORD_BYTES = 8
-_LEAST_SLOTS = 1 << 13
-
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_HALF = np.uint64(32)
-_ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
-_HASH, _GROUP = 0, 1
-_START, _LENGTH = 0, 1
-
-
 @dataclass(frozen=True, eq=False)
 class Texts:
     """Rows of text, or of bytes, in one buffer.
@@ -120,134 +204,62 @@ class Texts:
         return len(self.offsets) - 1
 
 
-def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, int]:
-    """Return the group of each row of all chunks, int64, and how many groups there are."""
-    rows = sum(map(len, chunks))
-    words = sum(int(each.offsets[-1] - each.offsets[0]) // _WORD_BYTES for each in chunks) + rows
-    codes = np.empty(rows, np.int64)
-    table = np.zeros((_LEAST_SLOTS, 2), np.int64)
-    # Room for texts that all differ: the system gives what is written to, and no more.
-    held, extents = np.empty(words, np.uint64), np.zeros((rows + 2, 2), np.int64)
-    groups = np.zeros(1, np.int64)
-    first = 0
-    for chunk in itertools.chain.from_iterable(map(_readable, chunks)):
-        own = codes[first : first + len(chunk)]
-        data, offsets = np.ascontiguousarray(chunk.data), np.ascontiguousarray(chunk.offsets)
-        row = 0
-        while row < len(own):
-            row = assign_groups(data, offsets, own, table, held, extents, groups, row)
-            if row < len(own):
-                # As many as there will be, if they go on to come as they did.
-                expected = expected_distinct(first + row, int(groups[0]), rows)
-                slots = max(4 * len(table), 1 << math.ceil(2 * expected).bit_length())
-                table, smaller = np.zeros((slots, 2), np.int64), table
-                move_texts(smaller, table)
-        first += len(own)
-    return codes, int(groups[0])
+def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, Integers]:
+    """Return groups of the rows of all chunks; all else as for :func:`group_range`."""
+    data, offsets = _in_one_buffer(chunks)
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    hash_texts(data, offsets, hashes)
+    codes, first_row = group_words(hashes.view(np.int64))
+    if are_first_texts(data, offsets, codes, first_row):
+        return codes, first_row
+    # Different texts have one hash, which nobody meets by chance.
+    numbers: dict[bytes, int] = {}
+    rows = (data[start:stop].tobytes() for start, stop in itertools.pairwise(offsets.tolist()))
+    codes = np.array([numbers.setdefault(text, len(numbers)) for text in rows])
+    return group_range(codes, len(numbers))
 
 
-def _readable(chunk: Texts) -> Iterator[Texts]:
-    """Cut a chunk so that eight bytes can be read from any place of a text, by copying its end."""
-    starts, ends = chunk.offsets[:-1], chunk.offsets[1:]
-    # A number of another type would have numpy copy all ends.
-    last = min(len(chunk.data) - _WORD_BYTES, np.iinfo(ends.dtype).max)
-    row = int(np.searchsorted(ends, ends.dtype.type(last), side="right")) if last >= 0 else 0
-    if row:
-        yield Texts(chunk.data, chunk.offsets[: row + 1])
-    if row < len(chunk):
-        place = int(starts[row])
-        end = np.concatenate([chunk.data[place:], np.zeros(_WORD_BYTES, np.uint8)])
-        yield Texts(end, chunk.offsets[row:] - place)
-
-
-@inner
-def text_hash(words: Any, place: Any, left: Any) -> Any:
-    """Return the hash of so many bytes from a place on, and the last of their words."""
-    mixed = left
-    while left > _EIGHT:
-        mixed = (mixed ^ words[place]) * _FACTOR
-        mixed ^= mixed >> _HALF
-        place += _EIGHT
-        left -= _EIGHT
-    last = _ZERO
-    if left > _ZERO:
-        last = words[place] & (_ALL >> ((_EIGHT - left) * _EIGHT))
-    mixed = (mixed ^ last) * _FACTOR
-    return mixed ^ (mixed >> _HALF), last
-
-
-@kernel("table: i64[slots, 2], grown: mut i64[more, 2]")
-def move_texts(table: Any, grown: Any) -> None:
-    """Put all that is in a table into a larger one, of zeros."""
-    mask = np.uint64(len(grown) - 1)
-    for place in range(len(table)):
-        if table[place, _GROUP] == 0:
-            continue
-        slot = np.uint64(table[place, _HASH]) & mask
-        while grown[slot, _GROUP] != 0:
-            slot = (slot + _ONE) & mask
-        grown[slot, _HASH] = table[place, _HASH]
-        grown[slot, _GROUP] = table[place, _GROUP]
+def _in_one_buffer(chunks: Sequence[Texts]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Return the bytes of all chunks, and the offsets of their texts in them."""
+    if len(chunks) == 1:
+        return np.ascontiguousarray(chunks[0].data), np.ascontiguousarray(chunks[0].offsets)
+    edges = [(int(each.offsets[0]), int(each.offsets[-1])) for each in chunks]
+    ends = np.cumsum([0, *(stop - start for start, stop in edges)])
+    parts = [each.data[start:stop] for each, (start, stop) in zip(chunks, edges, strict=True)]
+    offsets = [
+        each.offsets[:-1] + (end - start)
+        for each, end, (start, _) in zip(chunks, ends, edges, strict=False)
+    ]
+    return np.concatenate([*parts, np.zeros(0, np.uint8)]), np.concatenate([*offsets, ends[-1:]])
 
 
 @kernel(
-    "data: u8[bytes], offsets: O[edges], codes: mut i64[rows], table: mut i64[slots, 2], "
-    "held: mut u64[words], extents: mut i64[most, 2], groups: mut i64[1], row: i64 -> i64",
+    "data: u8[bytes], offsets: O[edges], codes: i64[rows], first_row: i64[groups] -> i64",
     O="i32 i64",
 )
-def assign_groups(
-    data: Any, offsets: Any, codes: Any, table: Any, held: Any, extents: Any, groups: Any, row: int
-) -> int:
-    """Write the group of rows from ``row`` on; return the row that found no room.
-
-    From each place of a text eight bytes can be read. The texts of groups stand in ``held``, eight
-    bytes a number, filled up with zeros; ``extents`` has the start and the length of each, and
-    ``groups`` how many there are.
-    """
+def are_first_texts(data: Any, offsets: Any, codes: Any, first_row: Any) -> Any:
+    """Return whether each row has the text of the first row of its group."""
     words = words_of(data)
-    mask = np.uint64(len(table) - 1)
-    most = min(len(table) // 2, len(extents) - 1)
-    count = groups[0]
-    for at in range(row, len(codes)):
-        start = np.uint64(offsets[at])
-        length = np.uint64(offsets[at + 1]) - start
-        mixed, last = text_hash(words, start, length)
-        key = np.int64(mixed & (_ALL >> _ONE))
-        slot = mixed & mask
-        group = np.int64(-1)
-        while table[slot, _GROUP] != 0:
-            known = np.uint64(table[slot, _GROUP] - 1)
-            if table[slot, _HASH] == key and extents[known, _LENGTH] == np.int64(length):
-                spot, place, left = np.uint64(extents[known, _START]), start, length
-                while left > _EIGHT and words[place] == held[spot]:
-                    place += _EIGHT
-                    left -= _EIGHT
-                    spot += _ONE
-                if left <= _EIGHT and last == held[spot]:
-                    group = np.int64(known)
-                    break
-            slot = (slot + _ONE) & mask
-        if group < 0:
-            spot = np.uint64(extents[count, _START])
-            if count == most or spot + length // _EIGHT + _ONE > np.uint64(len(held)):
-                groups[0] = count
-                return at
-            group = count
-            table[slot, _HASH] = key
-            table[slot, _GROUP] = count + 1
-            extents[count, _LENGTH] = np.int64(length)
-            place, left = start, length
-            while left > _EIGHT:
-                held[spot] = words[place]
-                place += _EIGHT
-                left -= _EIGHT
-                spot += _ONE
-            held[spot] = last
-            count += 1
-            extents[count, _START] = np.int64(spot + _ONE)
-        codes[at] = group
-    groups[0] = count
-    return len(codes)
+    for row in range(len(codes)):
+        first = np.uint64(first_row[codes[row]])
+        place, other = np.uint64(offsets[row]), np.uint64(offsets[first])
+        left = np.uint64(offsets[row + 1]) - place
+        if first == np.uint64(row):
+            continue
+        differing = left ^ (np.uint64(offsets[first + _ONE]) - other)
+        if differing != _ZERO:
+            return 0
+        while left >= _EIGHT:
+            differing |= words[place] ^ words[other]
+            place += _EIGHT
+            other += _EIGHT
+            left -= _EIGHT
+        if left > _ZERO:
+            last = text_word(data, words, place, left)
+            differing |= last ^ text_word(data, words, other, left)
+        if differing != _ZERO:
+            return 0
+    return 1
 
 
 _MOST_COUNTED = 1 << 15

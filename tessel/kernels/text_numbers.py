@@ -1,10 +1,13 @@
 """Numbers for the distinct texts of a column, and the number of a text that is asked for.
 
 What :class:`~tessel.kernels.word_numbers.WordNumbers` is for words of 64 bits, this is for text and
-bytes of any length: a hash table with linear probing, at most half full, of the hash that
-:mod:`tessel.kernels.group_rows` tells. Hashes decide nothing but where a text is looked for; those
-of a run of rows are computed before the first of them is, so that a processor waits for the table
-once for many rows.
+bytes of any length: a hash table with linear probing, at most half full. Hashes decide nothing but
+where a text is looked for; those of a run of rows are computed before the first of them is, so that
+a processor waits for the table once for many rows.
+
+The hash goes over the words of eight bytes of a text, little-endian, the last one filled up with
+zeros: from ``h`` its length in bytes, ``h = (h ^ word) * 0x9E3779B97F4A7C15`` and
+``h = h ^ (h >> 32)``, modulo 2**64.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
-from tessel.kernels.group_rows import Texts, text_hash
+from tessel.kernels.group_rows import Texts
 from tessel.kernels.intrinsics import words_of
 
 Integers = NDArray[np.int64]
@@ -26,8 +29,9 @@ _LEAST_SLOTS = 1 << 10
 _NONE_ABSENT = np.zeros(0, np.bool_)
 
 _BLOCK = 256
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
+_ZERO, _ONE, _EIGHT, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 32))
 _HASH, _NUMBER = 0, 1
 _START, _LENGTH = 0, 1
 
@@ -93,6 +97,22 @@ def _copied(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[Any], int]:
 
 
 @inner
+def text_hash(words: Any, place: Any, left: Any) -> Any:
+    """Return the hash of so many bytes from a place on."""
+    mixed = left
+    while left > _EIGHT:
+        mixed = (mixed ^ words[place]) * _FACTOR
+        mixed ^= mixed >> _HALF
+        place += _EIGHT
+        left -= _EIGHT
+    last = _ZERO
+    if left > _ZERO:
+        last = words[place] & (_ALL >> ((_EIGHT - left) * _EIGHT))
+    mixed = (mixed ^ last) * _FACTOR
+    return mixed ^ (mixed >> _HALF)
+
+
+@inner
 def _same(words: Any, place: Any, held: Any, spot: Any, left: Any) -> Any:
     while left > _EIGHT:
         if words[place] != held[spot]:
@@ -142,7 +162,7 @@ def number_texts(
         for row in range(first, stop):
             start = np.uint64(offsets[row] - base)
             length = np.uint64(offsets[row + 1] - base) - start
-            hashes[row - first], _ = text_hash(words, start, length)
+            hashes[row - first] = text_hash(words, start, length)
         for row in range(first, stop):
             codes[row] = table[hashes[row - first] & mask, _NUMBER]
         for row in range(first, stop):
@@ -203,7 +223,7 @@ def find_texts(
         for at in range(count):
             start = np.uint64(offsets[first + at] - base)
             length = np.uint64(offsets[first + at + 1] - base) - start
-            hashes[at], _ = text_hash(words, start, length)
+            hashes[at] = text_hash(words, start, length)
         for at in range(count):
             seen[at] = np.uint64(table[hashes[at] & mask, _NUMBER])
         for at in range(count):

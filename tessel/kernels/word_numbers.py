@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
 
-_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_INCREMENT = _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
-_ZERO, _ONE, _EIGHT, _HALF = (np.uint64(bits) for bits in (0, 1, 8, 32))
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ZERO, _ONE, _EIGHT, _HALF, _ALL = (np.uint64(bits) for bits in (0, 1, 8, 32, (1 << 64) - 1))
 
 
 @inner
@@ -50,10 +49,8 @@ def text_word(data: Any, words: Any, place: Any, left: Any) -> Any:
     ``words`` are those of ``data``, whose last seven bytes begin none, and ``left`` is how many
     bytes the text has from there, one at least.
     """
-    if place < np.uint64(len(words)):
-        word = words[place]
-    else:
-        word = np.uint64(0)
+    word = words[place] if place < np.uint64(len(words)) else np.uint64(0)
+    if place >= np.uint64(len(words)):
         for at in range(len(data) - np.int64(place)):
             word |= np.uint64(data[place + np.uint64(at)]) << np.uint64(8 * at)
     return word if left >= _EIGHT else word & (_ALL >> ((_EIGHT - left) * _EIGHT))
@@ -88,7 +85,6 @@ _CACHED_BITS = 12
 """Tables of up to so many slots are at most an eighth full: a taken slot that holds another word is
 a branch that nobody foresees, and takes longer than a word that is not in the cache next to it."""
 _MORE_BITS = 2
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _WORD, _NUMBER = 0, 1
 _NONE_ABSENT = np.zeros(0, np.bool_)
 
@@ -164,6 +160,13 @@ def expected_distinct(sampled: int, found: int, rows: int) -> float:
     return -high * math.expm1(-rows / high)
 
 
+def expected_words(sampled: Integers, rows: int) -> float:
+    """Return how many distinct words so many rows have, judging by those of some of them."""
+    ordered = np.sort(sampled)
+    found = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    return expected_distinct(len(ordered), found, rows)
+
+
 def may_repeat(numbers: Integers, starts: Integers) -> bool:
     """Return whether numbers repeat within groups so often that they are worth sorting for it."""
     rows = len(numbers)
@@ -172,9 +175,7 @@ def may_repeat(numbers: Integers, starts: Integers) -> bool:
         return True
     sampled = np.arange(0, rows, step)
     groups = np.searchsorted(starts, sampled, side="right")
-    mixed = np.sort(numbers[sampled] * np.int64(_MIX) ^ groups)
-    found = 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))
-    return expected_distinct(len(mixed), found, rows) * REPEATS <= rows
+    return expected_words(numbers[sampled] * np.int64(_MIX) ^ groups, rows) * REPEATS <= rows
 
 
 def words_of_runs(
@@ -267,7 +268,8 @@ def _contiguous(words: Integers, absent: Truths | None) -> tuple[Integers, Truth
 
 
 @inner
-def _slot(word: int, shift: Any) -> Any:
+def word_slot(word: int, shift: Any) -> Any:
+    """Return the slot where a word is looked for first: bits of its hash above a place."""
     bits = np.uint64(word)
     return ((bits ^ (bits >> _HALF)) * _FACTOR) >> shift
 
@@ -321,7 +323,7 @@ def number_in_slots(
         codes[row] = -1
         if len(absent) and absent[row]:
             continue
-        slot = _slot(words[row], shift)
+        slot = word_slot(words[row], shift)
         while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
             slot = (slot + _ONE) & mask
         if table[slot, _NUMBER] < 0:
@@ -342,7 +344,7 @@ def move_slots(table: Any, shift: Any, larger: Any) -> None:
     mask = np.uint64(len(larger) - 1)
     for old in range(len(table)):
         if table[old, _NUMBER] >= 0:
-            slot = _slot(table[old, _WORD], shift)
+            slot = word_slot(table[old, _WORD], shift)
             while larger[slot, _NUMBER] >= 0:
                 slot = (slot + _ONE) & mask
             larger[slot, _WORD] = table[old, _WORD]
@@ -359,7 +361,7 @@ def find_in_slots(words: Any, absent: Any, shift: Any, table: Any, codes: Any) -
         codes[row] = -1
         if len(absent) and absent[row]:
             continue
-        slot = _slot(words[row], shift)
+        slot = word_slot(words[row], shift)
         while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
             slot = (slot + _ONE) & mask
         codes[row] = table[slot, _NUMBER]
@@ -369,7 +371,7 @@ def find_in_slots(words: Any, absent: Any, shift: Any, table: Any, codes: Any) -
 def _place_of_word(cells: Any, at: int, bits: int, word: int) -> Any:
     """Return where a word is, or the free slot that ends the search for it."""
     mask = (_ONE << np.uint64(bits)) - _ONE
-    slot = _slot(word, np.uint64(64) - np.uint64(bits))
+    slot = word_slot(word, np.uint64(64) - np.uint64(bits))
     place = np.uint64(at) + slot + slot
     while cells[place + _ONE] >= 0 and cells[place] != word:
         slot = (slot + _ONE) & mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregation import MergeAggregation, PartialAggregation
 from tessel.clauses.combining import SubQuery
+from tessel.clauses.distinct import PartialDistinct
 from tessel.clauses.partition import Partition
 from tessel.kernels.word_numbers import expected_distinct
 from tessel.options import options
@@ -98,6 +100,41 @@ def test_rows_in_buckets_answer_what_partials_do(
         assert found.schema == expected.schema
         for name in expected.column_names:
             assert bits(found.column(name)) == bits(expected.column(name)), name
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "none"])
+def test_a_distinct_drops_rows_in_buckets_alone(
+    asked: None, table: dict[str, Any], keep: Any
+) -> None:
+    store = stored(table, rows=700, columns=9)
+    query = Q.drop("float").with_columns(m="n * 2").distinct(["most", "few"], keep=keep)
+    asking = planned(store, query)
+    plan = answered(asking, LocalExecutor().run)
+    assert PartialDistinct in kinds(asking)
+    assert PartialDistinct not in kinds(plan)
+    expected = pa.concat_tables(list(LocalExecutor().run(replace(asking, question=None))))
+    assert pa.concat_tables(list(LocalExecutor().run(plan))).equals(expected)
+    few = planned(store, Q.select("few").distinct())
+    assert few.question is None
+    assert PartialDistinct in kinds(few)
+
+
+def test_a_distinct_of_many_keys_says_nothing_of_other_keys(
+    asked: None, table: dict[str, Any]
+) -> None:
+    store = stored(table, rows=700, columns=9)
+    query = Q.distinct("most").groupby("few").agg(n="size")
+    plan = answered(planned(store, query), LocalExecutor().run)
+    assert PartialDistinct not in kinds(plan)
+    assert PartialAggregation in kinds(plan)
+
+
+def test_missing_keys_do_not_hide_many_others(asked: None) -> None:
+    random = np.random.default_rng(5)
+    key = pa.array(random.integers(0, 1 << 40, ROWS), mask=random.random(ROWS) < 0.3)
+    store = stored({"key": key, "n": np.arange(ROWS)}, rows=700, columns=2)
+    plan = answered(planned(store, Q.groupby("key").agg(n="size")), LocalExecutor().run)
+    assert PartialAggregation not in kinds(plan)
 
 
 @pytest.mark.parametrize("keys", [("clustered",), ("clustered", "few")])

@@ -22,7 +22,7 @@ from tessel.clauses.grouped.grouping import (
     order_of_keys,
 )
 from tessel.clauses.grouped.numbered_keys import numbered_keys, order_of_numbers
-from tessel.clauses.values import normalised, plain, plain_type
+from tessel.clauses.values import different_values, normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tests.kernels.forced import LEVELS, in_form
 from tests.strategies.tables import as_dictionary
@@ -260,3 +260,23 @@ def test_many_keys_are_in_the_order_of_arrow(kind: str, count: int) -> None:
         pa.table(keys, names=names), sort_keys=[(name, "ascending") for name in names]
     )
     assert order_of_keys(keys).tolist() == wanted.to_pylist()
+
+
+@pytest.mark.parametrize("greatest", [decimal.Decimal(100), decimal.Decimal(10) ** 30])
+def test_decimals_of_64_bits_and_of_more(greatest: decimal.Decimal) -> None:
+    numbers = [3, -1, None, 3, 0, -1, None, greatest]
+    array = pa.array(numbers, pa.decimal128(38, 2))
+    found = group_codes([array], drop_missing=False)
+    assert found.codes.tolist() == [0, 1, 2, 0, 3, 1, 2, 4]
+    assert found.keys[0].to_pylist() == [3, -1, None, 0, greatest]
+    codes, entries = different_values(array.drop_null())
+    assert codes.tolist() == [0, 1, 0, 2, 1, 3]
+    assert entries.to_pylist() == [3, -1, 0, greatest]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_floats_of_any_width(kind: Any) -> None:
+    array = pa.array(np.array([0.5, -0.0, np.nan, 0.5, 0.0, np.inf], kind))
+    found = group_codes([array], drop_missing=False)
+    assert found.codes.tolist() == [0, 1, 2, 0, 1, 3]
+    assert found.keys[0].to_pylist() == [0.5, 0.0, None, math.inf]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.expression.text_bytes import byte_offsets
 from tessel.kernels.group_rows import Texts, group_range, group_texts, group_words
+from tessel.kernels.word_numbers import hash_texts
 from tests.kernels.forced import FORMS, LEVELS, in_form
 
 rows_module = importlib.import_module("tessel.kernels.group_rows")
-texts_module = importlib.import_module("tessel.kernels.group_rows")
 
 
 def numbered(values: list[Any]) -> tuple[list[int], list[int]]:
@@ -43,11 +43,30 @@ WORDS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-3, 3))
 
 
 @pytest.mark.parametrize("form", FORMS)
-@given(values=st.lists(WORDS, max_size=80))
-def test_any_numbers(form: str, values: list[int]) -> None:
-    with in_form(form):
-        codes, first_row = group_words(np.array(values, np.int64))
+@given(values=st.lists(WORDS, max_size=80), cached=st.sampled_from([4, 1 << 16]))
+def test_any_numbers(form: str, values: list[int], cached: int) -> None:
+    """In one table, and in tables of parts of the words, which have to grow."""
+    with in_form(form), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "_CACHED_WORDS", cached)
+        patch.setattr(rows_module, "_WORDS_OF_PART", 4)
+        patch.setattr(rows_module, "_SAMPLED_ROWS", 4)
+        codes, first_row = group_words(np.repeat(np.array(values, np.int64), 2)[::2])
     assert (codes.tolist(), first_row.tolist()) == numbered(values)
+
+
+def test_many_words_of_one_part() -> None:
+    """All of them have the same bits of their hash where parts are told by them."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    hashes = np.arange(1 << 17).astype(np.uint64) << np.uint64(30)
+    mixed = hashes * np.uint64(inverse)
+    values = (mixed ^ (mixed >> np.uint64(32))).view(np.int64)
+    words = np.concatenate([values, values[::-1]])
+    for level in LEVELS:
+        with in_form(level):
+            codes, first_row = group_words(words)
+        rows = np.arange(1 << 17)
+        assert np.array_equal(codes, np.concatenate([rows, rows[::-1]]))
+        assert np.array_equal(first_row, rows)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -88,19 +107,36 @@ def chunks_of(values: list[bytes], cuts: list[int], kind: pa.DataType) -> list[T
 @given(
     values=st.lists(BYTES, max_size=60),
     cuts=st.lists(st.integers(0, 60), max_size=3),
-    slots=st.sampled_from([2, 1 << 13]),
     kind=st.sampled_from([pa.binary(), pa.large_binary()]),
 )
 def test_texts_of_several_buffers(
-    form: str, values: list[bytes], cuts: list[int], slots: int, kind: pa.DataType
+    form: str, values: list[bytes], cuts: list[int], kind: pa.DataType
 ) -> None:
-    """A table of two slots grows with every few texts, and so does what holds them."""
-    with in_form(form), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts_module, "_LEAST_SLOTS", slots)
-        codes, groups = group_texts(chunks_of(values, cuts, kind))
-    wanted, first = numbered(values)
-    assert codes.tolist() == wanted
-    assert groups == len(first)
+    with in_form(form):
+        codes, first_row = group_texts(chunks_of(values, cuts, kind))
+    assert (codes.tolist(), first_row.tolist()) == numbered(values)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_different_texts_of_one_hash(form: str) -> None:
+    """The hash adds up what each word and its place are mixed to: words can change places."""
+    step = 0x9E3779B97F4A7C15
+    first, second = 0x6161616161616161, 0x6262626262626262
+    swapped = ((second + step) % (1 << 64), (first - step) % (1 << 64))
+    values = [
+        b"x",
+        *(
+            b"".join(word.to_bytes(8, "little") for word in words)
+            for words in ((first, second), swapped)
+        ),
+    ] * 2
+    chunk = chunks_of(values, [], pa.binary())
+    hashes = np.empty(6, np.uint64)
+    with in_form(form):
+        hash_texts(chunk[0].data, chunk[0].offsets, hashes)
+        codes, first_row = group_texts(chunk)
+    assert hashes[1] == hashes[2]
+    assert (codes.tolist(), first_row.tolist()) == numbered(values)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -108,23 +144,13 @@ def test_texts_without_bytes(form: str) -> None:
     """Some lie at the very end of their buffer, or have none."""
     nothing = np.zeros(0, np.uint8)
     with in_form(form):
-        codes, groups = group_texts(
+        codes, first = group_texts(
             [Texts(nothing, np.zeros(3, np.int32)), Texts(nothing, np.zeros(1, np.int64))]
         )
-        at_ends, two = group_texts(
+        at_ends, both = group_texts(
             [Texts(np.full(9, 97, np.uint8), np.array([0, 9, 9, 9], np.int32))]
         )
         none = group_texts([])
-    assert (codes.tolist(), groups) == ([0, 0], 1)
-    assert (at_ends.tolist(), two) == ([0, 1, 1], 2)
-    assert (none[0].tolist(), none[1]) == ([], 0)
-
-
-def test_many_texts_move_to_larger_tables() -> None:
-    values = [f"{number % 9_000:x}".encode() * (number % 4 + 1) for number in range(30_000)]
-    numbers: dict[bytes, int] = {}
-    wanted = [numbers.setdefault(value, len(numbers)) for value in values]
-    for level in LEVELS:
-        with in_form(level):
-            codes, groups = group_texts(chunks_of(values, [11_111], pa.binary()))
-        assert (codes.tolist(), groups) == (wanted, len(numbers))
+    assert (codes.tolist(), first.tolist()) == ([0, 0], [0])
+    assert (at_ends.tolist(), both.tolist()) == ([0, 1, 1], [0, 1])
+    assert [each.tolist() for each in none] == [[], []]

@@ -13,11 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import numpy_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.values import (
+    decimal_integers,
+    doubles,
     integers,
     is_temporal,
     is_text_or_binary,
+    missing_rows,
     normalised,
     plain,
     plain_type,
@@ -63,6 +66,9 @@ def numbered(column: Column) -> Numbers:
     some_missing = array.null_count > 0
     if pa.types.is_null(array.type):
         return Numbers(np.full(len(array), -1, np.int64), 0, some_missing)
+    narrow = decimal_integers(array) if pa.types.is_decimal128(array.type) else None
+    if narrow is not None:
+        array = arrow_array(narrow.copy(), mask=missing_rows(array))
     if pa.types.is_boolean(array.type):
         codes = _with_missing(array, integers(array).astype(np.int64))
         return Numbers(codes, 2, some_missing)
@@ -70,13 +76,10 @@ def numbered(column: Column) -> Numbers:
         ranged = numbered_range(array)
         if ranged is not None:
             return ranged
-    if (
-        pa.types.is_integer(array.type)
-        or is_temporal(array.type)
-        or pa.types.is_float64(array.type)
-    ):
-        patterns = raw_values(array, np.int64)  # narrower integers have a narrow range
-        codes, first_row = group_words(patterns)
+        codes, first_row = group_words(raw_values(array, np.int64))  # narrower ones have a range
+        return Numbers(_with_missing(array, codes), len(first_row), some_missing)
+    if pa.types.is_floating(array.type):
+        codes, first_row = group_words(doubles(array).view(np.int64))
         return Numbers(_with_missing(array, codes), len(first_row), some_missing)
     encoded = array.dictionary_encode()
     codes = raw_values(encoded.indices, np.int32).astype(np.int64)
@@ -87,12 +90,12 @@ def _numbered_texts(column: Column) -> Numbers:
     """Return numbers of text or binary, chunk by chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [plain(chunk) for chunk in chunks]
-    codes, groups = group_texts([texts_of(array) for array in arrays])
+    codes, first_row = group_texts([texts_of(array) for array in arrays])
     if column.null_count:
         for array, start in zip(arrays, np.cumsum([0, *map(len, arrays)]), strict=False):
             part = codes[start : start + len(array)]
             part[:] = _with_missing(array, part)
-    return Numbers(codes, groups, column.null_count > 0)
+    return Numbers(codes, len(first_row), column.null_count > 0)
 
 
 def _numbered_dictionary(column: Column) -> Numbers:

@@ -75,7 +75,7 @@ class Draft:
     gathered_bytes
         The most bytes that who runs it brings to one place; None where memory has its budget there.
     high_cardinality
-        Whether units of a group-by have nearly as many groups as rows.
+        Stored keys of which units have nearly as many groups as rows.
     """
 
     schema: TableSchema
@@ -90,7 +90,7 @@ class Draft:
     bucket_bytes: int = 32 * 1024 * 1024
     live_bytes: int | None = None
     gathered_bytes: int | None = None
-    high_cardinality: bool = False
+    high_cardinality: tuple[str, ...] = ()
 
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""
@@ -115,9 +115,13 @@ class Draft:
         by_bytes = -(-self.bytes // self.bucket_bytes)
         return 1 if by_bytes == 0 else min(_MOST_BUCKETS, max(self.workers, by_bytes))
 
-    @property
-    def small_buckets(self) -> int:
-        """The same, where a bucket is small enough for what is computed of it to stay in caches."""
+    def buckets_by(self, keys: tuple[str, ...]) -> int:
+        """Return the same for rows of some keys.
+
+        Where nearly all keys differ, what is computed of a bucket is to stay in caches.
+        """
+        if keys != self.high_cardinality:
+            return self.hash_buckets
         small = self.replace(bucket_bytes=min(self.bucket_bytes, _SMALL_BUCKET_BYTES))
         return small.hash_buckets
 

@@ -1,7 +1,8 @@
-"""The estimate of a group-by's cardinality: whether a unit has nearly as many groups as rows.
+"""The estimate of cardinality: whether a unit has nearly as many groups, or keys, as rows.
 
-Partial states of so many groups cost more than their rows, to make and to merge: then rows go to
-hash buckets as they are, and each group is made once, whole. The choice changes no answer. Low
+Partial states of so many groups cost more than their rows, to make and to merge, and a distinct
+drops few rows of a unit: then rows go to hash buckets as they are, and each group is made once,
+whole. The choice changes no answer. Low
 cardinality follows from the bounds of the keys where these have few values; otherwise the keys of
 some rows at the start of the symbol are read, once a process for each version of a symbol.
 """
@@ -17,6 +18,7 @@ import pyarrow as pa
 from tessel.arrays import numpy_array
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause
+from tessel.clauses.distinct import PartialDistinct
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.positional import Head
 from tessel.clauses.select import Select
@@ -48,38 +50,40 @@ def cardinality_hint(
     draft: Draft,
     whole: SegmentIndex,
     sample: Callable[[tuple[Clause, ...]], Plan],
-    revised: Callable[[bool], Plan],
-) -> tuple[bool, Question | None]:
-    """Return whether cardinality is high, and the question to ask first where that is not known.
+    revised: Callable[[tuple[str, ...]], Plan],
+) -> tuple[tuple[str, ...], Question | None]:
+    """Return keys of high cardinality, and the question to ask first where that is not known.
 
     Parameters
     ----------
     sample
         Plans clauses on the symbol.
     revised
-        Plans the query again, for high cardinality or for low.
+        Plans the query again, for keys of high cardinality or for none.
     """
     keys = _stored_keys(draft)
     if not keys or draft.index is None or draft.index.row_count < _LEAST_ROWS:
-        return False, None
+        return (), None
     known = _known.setdefault(whole, {})
     if keys not in known and _is_low(draft.index, keys):
         known[keys] = False
     if keys in known:
-        return known[keys], None
+        return keys if known[keys] else (), None
     unit_rows = _unit_rows(draft.index, draft.live_bytes)
 
     def revise(answer: pa.Table) -> Plan:
         is_high = False
         if answer.num_rows:
-            found = group_codes([answer.column(key) for key in keys], drop_missing=False)
-            groups = expected_distinct(answer.num_rows, len(found), unit_rows)
+            # Missing keys are one group, which says nothing of how often others repeat.
+            found = group_codes([answer.column(key) for key in keys], drop_missing=True)
+            present = unit_rows * len(found.codes) // answer.num_rows
+            groups = expected_distinct(len(found.codes), len(found), present)
             is_high = groups * _HIGH_PART > unit_rows
         known[keys] = is_high
-        return revised(is_high)
+        return revised(keys if is_high else ())
 
     first = sample((Select(keys), Head(_SAMPLED_ROWS)))
-    return False, Question(first, revise, 0, "how many groups there are")
+    return (), Question(first, revise, 0, "how many groups there are")
 
 
 def _unit_rows(index: SegmentIndex, live_bytes: int | None) -> int:
@@ -91,11 +95,11 @@ def _unit_rows(index: SegmentIndex, live_bytes: int | None) -> int:
 
 
 def _stored_keys(draft: Draft) -> tuple[str, ...]:
-    """Return the keys of the partial aggregation, where they are stored columns of the symbol."""
+    """Return the keys of what reduces units, where they are stored columns of the symbol."""
     for clause in draft.clauses:
-        if type(clause) is PartialAggregation:
-            stored = all(key in draft.schema for key in clause.keys)
-            return clause.keys if stored else ()
+        if isinstance(clause, PartialAggregation | PartialDistinct):
+            keys = clause.keys if isinstance(clause, PartialAggregation) else clause.columns
+            return keys if all(key in draft.schema for key in keys) else ()
         if not is_one_of(clause, ("filter", "date_range", "select")):
             return ()
     return ()

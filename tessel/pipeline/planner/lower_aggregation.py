@@ -124,7 +124,7 @@ def _groupby(
 ) -> list[Clause]:
     keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
     written = aggregation.describe()
-    if not (draft.high_cardinality and keys) and _merges(aggregates, draft):
+    if not (keys and keys == draft.high_cardinality) and _merges(aggregates, draft):
         return [
             PartialAggregation(
                 keys, aggregates, partition.drop_missing, aggregation.sort, written=written
@@ -133,7 +133,7 @@ def _groupby(
         ]
     if not keys:
         return [aggregation]  # one group: nothing to spread over buckets, nothing to order
-    buckets = draft.small_buckets if draft.high_cardinality else draft.hash_buckets
+    buckets = draft.buckets_by(keys)
     # Groups are brought into one order in the end: by key, or by the first place of each.
     return [
         dataclasses.replace(partition, buckets=buckets, positions=not aggregation.sort),

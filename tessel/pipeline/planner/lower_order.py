@@ -1,6 +1,7 @@
 """Passes: choose how sorts, top-k and distinct run, and what clauses along the rows get.
 
-A top-k and a distinct run in two halves, of which the first only drops rows of a unit.
+A top-k and a distinct run in two halves, of which the first only drops rows of a unit. Where that
+would be few rows of a distinct it is left out.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def lower_order(draft: Draft) -> Draft:
             clauses.append(MergeSorted(clause.by, clause.descending, clause.missing))
         elif type(clause) is TopK or type(clause) is LastOfSort:
             halves = PartialLastOfSort if type(clause) is LastOfSort else PartialTopK
-            partial = halves(clause.k, clause.by, clause.descending, clause.missing)
-            behind = _insert(clauses, partial, clause.by)
+            best = halves(clause.k, clause.by, clause.descending, clause.missing)
+            behind = _insert(clauses, best, clause.by)
             clauses += [clause, *behind]
         elif is_one_of(clause, ("distinct",)):
             from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
@@ -44,9 +45,13 @@ def lower_order(draft: Draft) -> Draft:
 
             assert isinstance(clause, Distinct)
             keys = clause.keys(schema)
-            behind = _insert(clauses, PartialDistinct(keys, clause.keep), keys)
+            partial = PartialDistinct(keys, clause.keep)
+            behind = _insert(clauses, partial, keys)
+            if keys == draft.high_cardinality:
+                clauses.remove(partial)
+            buckets = draft.buckets_by(keys)
             clauses += [
-                Partition(keys, drop_missing=False, buckets=draft.hash_buckets, positions=True),
+                Partition(keys, drop_missing=False, buckets=buckets, positions=True),
                 DistinctBucket(keys, clause.keep),
                 MergeSorted((POSITION,), (False,), without=(POSITION,), index=schema.index),
                 *behind,

@@ -215,7 +215,10 @@ class _Planner:
         )
 
     def _one_symbol(
-        self, view: SymbolView, clauses: tuple[Clause, ...], high_cardinality: bool | None = None
+        self,
+        view: SymbolView,
+        clauses: tuple[Clause, ...],
+        high_cardinality: tuple[str, ...] | None = None,
     ) -> Plan:
         index = view.index()
         draft = self._draft(
@@ -223,23 +226,23 @@ class _Planner:
             clauses,
             index=index,
             bytes=int(index.bytes.sum()),
-            high_cardinality=bool(high_cardinality),
+            high_cardinality=high_cardinality or (),
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
         assert draft.index is not None
         hint = None
-        if high_cardinality is None and draft.has("partial_aggregation"):
+        if high_cardinality is None and draft.has("partial_aggregation", "partial_distinct"):
             from tessel.pipeline.planner.group_cardinality import cardinality_hint
 
-            is_high, hint = cardinality_hint(
+            high, hint = cardinality_hint(
                 draft,
                 index,
-                lambda sample: self._one_symbol(view, sample, False),
-                lambda is_high: self._one_symbol(view, clauses, is_high),
+                lambda sample: self._one_symbol(view, sample, ()),
+                lambda keys: self._one_symbol(view, clauses, keys),
             )
-            if is_high:
-                return self._one_symbol(view, clauses, True)
+            if high:
+                return self._one_symbol(view, clauses, high)
         stages = fused_stages(draft.clauses, draft.index.schema)
         structured = first_units(stages[0], draft.index)
         absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
