@@ -86,7 +86,7 @@ def _dataclass(
         members: dict[str, Any] = {
             "__doc__": cls.__name__ if cls.__doc__ is None else cls.__doc__,
             "__dataclass_fields__": _Asked(declared, "__dataclass_fields__"),
-            "__dataclass_params__": _parameters(init, repr, eq, order, frozen),
+            "__dataclass_params__": _parameters(init, repr, eq, order, frozen, slots),
         }
         if frozen:
             members |= {"__setattr__": _set_unless_frozen, "__delattr__": _delete_unless_frozen}
@@ -117,9 +117,12 @@ _ORDER = ["__lt__", "__le__", "__gt__", "__ge__"]
 @functools.cache
 def _parameters(*values: bool) -> Any:
     made: Any = dataclasses.make_dataclass("_", (), init=False, repr=False, eq=False)
-    for name, value in zip(("init", "repr", "eq", "order", "frozen"), values, strict=True):
-        setattr(made.__dataclass_params__, name, value)
-    return made.__dataclass_params__
+    parameters = made.__dataclass_params__
+    names = ("init", "repr", "eq", "order", "frozen", "slots")
+    for name, value in zip(names, values, strict=True):
+        if hasattr(parameters, name):  # `slots` since Python 3.12
+            setattr(parameters, name, value)
+    return parameters
 
 
 class _Declared:

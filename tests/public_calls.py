@@ -453,7 +453,7 @@ WRONG: dict[str, Callable[[World], Any]] = {
             np.bool_(True),
             np.str_("v"),
             np.datetime64("2024-01-01"),
-            np.datetime64("NaT"),
+            np.datetime64("NaT", "ns"),
             np.timedelta64(1, "h"),
             pd.Timestamp("2024-01-01"),
             pd.Timedelta("5min"),

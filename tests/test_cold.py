@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,7 +103,10 @@ print(len(ours), len(sys.modules))
 
 def run(place: Path, *parts: str) -> list[int]:
     program = "\n".join((REFUSING, f"PLACE = {str(place)!r}", *parts, COUNTS))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    # Not with what measures coverage in programs that tests start: its modules would be counted.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [int(word) for word in done.stdout.split()]
 

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import subprocess
 import sys
+import warnings
 import zoneinfo
 from collections.abc import Callable
 from typing import Any
@@ -92,7 +93,7 @@ MISSING = [
     None,
     pd.NaT,
     pd.NA,
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "ns"),
     np.timedelta64("NaT", "ns"),
     decimal.Decimal("NaN"),
     pa.scalar(None, pa.timestamp("ns")),
@@ -110,6 +111,12 @@ def test_what_is_missing_is_null(value: Any) -> None:
     assert store.read("x").to_arrow()["none"].null_count == 3
 
 
+def _without_unit() -> np.timedelta64:
+    with warnings.catch_warnings():  # deprecated since numpy 2.5
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return np.timedelta64(1)
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -117,7 +124,7 @@ def test_what_is_missing_is_null(value: Any) -> None:
         np.datetime64(10**15, "Y"),
         np.timedelta64(1, "Y"),
         np.timedelta64(1, "M"),
-        np.timedelta64(1),
+        _without_unit(),
         dt.timedelta.max,
         dt.time(1, tzinfo=dt.UTC),
         decimal.Decimal("Infinity"),
@@ -365,7 +372,7 @@ def test_versions_by_instants_of_any_kind() -> None:
     before = pd.Timestamp(now) - pd.Timedelta(1)
     with pytest.raises(TesselError, match="version 0"):
         store.read("x", as_of=before)
-    for value in (pd.NaT, np.datetime64("NaT"), True, 1.0, object()):
+    for value in (pd.NaT, np.datetime64("NaT", "ns"), True, 1.0, object()):
         with pytest.raises(InvalidInputError, match="is no version"):
             store.read("x", as_of=value)
     with pytest.raises(InvalidInputError, match="no time zone"):
@@ -380,7 +387,7 @@ def test_versions_by_instants_of_any_kind() -> None:
 
 def test_bounds_that_are_no_instants_are_refused() -> None:
     store = _store([0])
-    for value in (pd.NaT, np.datetime64("NaT"), pd.NA, 1.5, pd.Period("2020"), b"2020"):
+    for value in (pd.NaT, np.datetime64("NaT", "ns"), pd.NA, 1.5, pd.Period("2020"), b"2020"):
         with pytest.raises(InvalidInputError, match="is not a date or time"):
             Q.date_range(value)
         with pytest.raises(InvalidInputError, match="is not a date or time"):

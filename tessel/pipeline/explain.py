@@ -1,14 +1,13 @@
-"""What changed between two lists of lines; explain shows it for each pass of the planner.
-
-The lines of a plan are few words from a small set, often the same one thousands of times, on which
-the standard library's difference takes quadratic time and more. Here the n-th of equal lines before
-is the n-th of them after; of these pairs the longest chain that keeps the order stays, and all else
-was taken out or put there (a longest increasing subsequence, in O(n log n): Hunt and Szymanski, "A
-fast algorithm for computing longest common subsequences", 1977).
-
-explain: how a query would be run, as a document. Nothing is read but metadata.
+"""explain: how a query would be run, as a document. Nothing is read but metadata.
 
 What a run says of itself stands in :mod:`tessel.pipeline.profile`.
+
+Each pass of the planner is shown by the lines of the plan that it changed. These are few words from
+a small set, often the same one thousands of times, on which the standard library's difference takes
+quadratic time and more. Here the n-th of equal lines before is the n-th of them after; of these
+pairs the longest chain that keeps the order stays, and all else was taken out or put there (a
+longest increasing subsequence, in O(n log n): Hunt and Szymanski, "A fast algorithm for computing
+longest common subsequences", 1977).
 """
 
 from __future__ import annotations
@@ -18,6 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow as pa
+
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.display.documents import Document, Part, Table
@@ -117,6 +119,33 @@ class Explanation(Shown):
         from tessel.pipeline.run_page import plan_graph
 
         return plan_graph(self.plan, self.profile)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each cell of its tables, and for each line below one.
+
+        Columns: ``table`` (its title), ``row`` (from 0, int64; null for a line below the table),
+        ``column`` (null for such a line) and ``value``, all text but ``row``.
+
+        Examples
+        --------
+        >>> cells = trades.select("qty").explain().to_arrow()
+        >>> [each["value"] for each in cells.to_pylist() if each["table"] == "stages"][:2]
+        ['1', "select(columns=['qty'])"]
+        """
+        cells: list[tuple[str, int | None, str | None, str | None]] = []
+        for table in self.document.parts:
+            assert isinstance(table, Table)
+            for row, values in enumerate(table.rows):
+                named = zip(table.columns, values, strict=True)
+                cells += [
+                    (table.title, row, name, None if value is None else str(value))
+                    for name, value in named
+                ]
+            cells += [(table.title, None, None, note) for note in table.notes]
+        names, types = ("table", "row", "column", "value"), (pa.string(), pa.int64())
+        columns = zip(*cells, strict=True)
+        made = [arrow_array(each, types[n == 1]) for n, each in enumerate(columns)]
+        return pa.table(made, names=list(names))
 
 
 def explain_plan(

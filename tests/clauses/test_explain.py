@@ -320,3 +320,21 @@ def test_a_plan_is_a_graph_in_two_languages() -> None:
         assert "kernel on stored columns" in ran.render(form)
     with pytest.raises(NameNotFoundError, match="mermayd"):
         explained.render("mermayd")
+
+
+def test_every_cell_and_line_is_in_the_arrow_form() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"k": [1, 2], "v": [1, 2]}))
+    lazy = store.scan("x").filter("v > 1").groupby("k").agg(a=("v", "sum"))
+    for explained in lazy.explain(), lazy.explain(analyze=True):
+        found = explained.to_arrow()
+        assert found.schema == pa.schema(
+            [("table", "string"), ("row", "int64"), ("column", "string"), ("value", "string")]
+        )
+        rows = found.to_pylist()
+        for table in explained.document.parts:
+            assert isinstance(table, Table)
+            mine = [each for each in rows if each["table"] == table.title]
+            cells = [each["value"] for each in mine if each["row"] is not None]
+            assert cells == [str(value) for row in table.rows for value in row]
+            assert [each["value"] for each in mine if each["row"] is None] == list(table.notes)

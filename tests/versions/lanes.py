@@ -84,6 +84,7 @@ _ACROSS_VERSIONS = (
     "tests/spark_exec/test_parity.py",
     "tests/test_api.py",
     "tests/test_compare.py",
+    "tests/test_pandas.py",
     "tests/test_plotting.py",
 )
 # Where an assert that carries behaviour, or a docstring that is read, would show.

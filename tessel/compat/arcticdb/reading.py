@@ -252,7 +252,7 @@ class Reads:
             name: NameWithDType(shown.get(name, name), str(view.schema.type_of(name)))
             for name in view.schema.names
         }
-        ends: tuple[Any, Any] = (np.datetime64("NaT"), np.datetime64("NaT"))
+        ends: tuple[Any, Any] = (np.datetime64("NaT", "ns"), np.datetime64("NaT", "ns"))
         if index is not None and view.row_count:
             scan = self.store.scan(symbol, as_of=view.version)
             row = scan.agg(low=(index, "min"), high=(index, "max")).collect().to_arrow()

@@ -84,12 +84,20 @@ class EventBatch:
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
 
     def split(self, parts: int) -> list[EventBatch]:
-        """Return the events as so many batches, those without any left out."""
-        bounds = np.linspace(0, len(self), parts + 1).astype(np.int64)
+        """Return the events as so many batches, or as one for each event where there are fewer.
+
+        Raises
+        ------
+        InvalidInputError
+            For less than one part.
+        """
+        if parts < 1:
+            raise InvalidInputError(f"a batch is split into at least one part, not {parts}")
+        parts = min(parts, len(self))
+        bounds = [len(self) * part // parts for part in range(parts + 1)] if parts else []
         return [
             EventBatch(self.shape, self.chunk.take(np.arange(first, last)), self.lists)
-            for first, last in itertools.pairwise(bounds.tolist())
-            if first < last
+            for first, last in itertools.pairwise(bounds)
         ]
 
     @classmethod

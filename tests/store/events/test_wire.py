@@ -91,6 +91,23 @@ def test_requests_hold_what_was_sent(seed, limit):
     history.compare()
 
 
+def test_a_batch_is_split_into_parts_of_all_its_events():
+    ids = pa.array([bytes(15) + bytes([at]) for at in range(7)], pa.binary(16))
+    ones = pa.array([1] * 7, pa.uint32())
+    given = arrow_batch(
+        event_id=ids, f=pa.array(range(7)), num_instances=ones, x=pa.array(range(7))
+    )
+    batch = EventBatch.from_arrow(given)
+    for parts in (1, 2, 3, 7, 8, 2**40):
+        found = [each.to_arrow() for each in batch.split(parts)]
+        assert len(found) == min(parts, 7)
+        assert max(map(len, found)) - min(map(len, found)) <= 1
+        assert pa.concat_batches(found) == batch.to_arrow()
+    for parts in (0, -(2**63) - 1):
+        with pytest.raises(InvalidInputError, match=f"at least one part, not {parts}"):
+            batch.split(parts)
+
+
 def test_dictionaries_are_sent_with_their_values():
     cells = [
         Cell.from_arrow("x", pa.array(["a", "b", "a"]).dictionary_encode()),
