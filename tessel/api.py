@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from tessel.pipeline.profile import Profile
     from tessel.spark_exec.source.rows import DataFrame, SparkSession
     from tessel.store.maintenance.fsck import CheckReport
-    from tessel.store.manifest.packing.configuration import ManifestConfiguration
-    from tessel.store.objects.cloud_place import CloudOptions
-    from tessel.store.objects.credentials import CredentialsSource
 
 __all__ = [
     "Job",
@@ -61,61 +58,6 @@ T = TypeVar("T")
 
 _SHOWN_SYMBOLS = 20
 """So many symbols of a store are listed in a notebook."""
-
-
-@checks_arguments
-def open_store(
-    uri: str,
-    *,
-    create: bool = True,
-    read_only: bool = False,
-    branch: str = MAIN,
-    credentials: CredentialsSource | None = None,
-    options: CloudOptions | dict[str, Any] | None = None,
-    manifests: ManifestConfiguration | Mapping[str, Any] | None = None,
-) -> Store:
-    """Open a store, making it where there is none.
-
-    Parameters
-    ----------
-    uri
-        A directory, ``memory://name`` for a store that lives as long as the process, or
-        ``s3://bucket/folder``, ``gs://…``, ``az://container/folder`` with the extra ``cloud``.
-    create
-        Whether a store is made where there is none; otherwise ``StoreNotFoundError``.
-    read_only
-        Refuse every write, and make nothing.
-    branch
-        The branch to read and to write.
-    credentials
-        For a cloud: :class:`S3Credentials`, :class:`GoogleCredentials`, :class:`AzureCredentials`,
-        or a function that returns them; by default what the environment offers.
-    options
-        For a cloud: :class:`CloudOptions`, or a mapping of its fields.
-    manifests
-        Which symbols share a manifest, for what this session writes and fetches early: a
-        ``ManifestConfiguration`` or the plain data of one; by default that of the store.
-
-    Raises
-    ------
-    NotAStoreError, FormatVersionError, StoreNotFoundError, RefNotFoundError
-        The place is left as it is.
-
-    Examples
-    --------
-    >>> store = ts.open("example")
-    >>> store.symbols()
-    ['names', 'trades']
-    """
-    return Store.open(
-        uri,
-        create=create,
-        read_only=read_only,
-        branch=branch,
-        credentials=credentials,
-        options=options,
-        manifests=manifests,
-    )
 
 
 @checks_arguments
@@ -387,6 +329,9 @@ class Store(WritesResults, InNotebooks):
         """
         table = LazyTable(self, symbol, as_of, _query(query))
         return table.explain(pages=pages, analyze=analyze, executor=executor)
+
+
+open_store = Store.open
 
 
 @checks_arguments

@@ -17,7 +17,7 @@ _SLACK = 20
 _EXAMPLES = re.compile(r'\n\n +Examples\n +-+\n(?:(?! *"""| +\w+\n +-+\n).*\n)*')
 
 LONGER = {
-    "api.py": 649,
+    "api.py": 591,
     "clauses/base.py": 409,
     "ecs/unit.py": 485,
     "expression/block_columns.py": 454,

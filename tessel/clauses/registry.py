@@ -15,14 +15,13 @@ while a clause of ours is imported: another thread may be importing the same mod
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 import sys
-import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from tessel.clauses.base import Clause
 from tessel.errors import NameNotFoundError, PlanError
+from tessel.forking import ChildSafeLock
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 _GROUP = "tessel.clauses"
 _clauses: dict[str, type[Clause]] = {}
 _loaded: set[str] = set()
-_lock = threading.RLock()
+_lock = ChildSafeLock()
 
 ClauseType = TypeVar("ClauseType", bound=type[Clause])
 
@@ -127,12 +126,3 @@ def _load_plugin(name: str) -> None:
 
 def _place(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _renew_lock() -> None:
-    """Give a forked child a lock that nobody holds."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)

@@ -144,7 +144,7 @@ def _explain(
     try:
         given = signature.bind(*positional, **named).arguments
     except TypeError as unfit:
-        known = [each for each in signature.parameters.values() if each.name != "self"]
+        known = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
         made_by = getattr(positional[0], "_made_by", "") if function.__name__ == "__init__" else ""
         if made_by:
             cls = type(positional[0]).__name__

@@ -53,21 +53,26 @@ class Repository(Bulk):
         options: CloudOptions | dict[str, Any] | None = None,
         manifests: Manifests = None,
     ) -> Self:
-        """Open a store.
+        """Open a store, making it where there is none.
 
         Parameters
         ----------
         uri
-            A path, ``file:///path``, ``memory://name``, ``memory://`` for a new one in memory, or
-            ``s3://bucket/folder``, ``gs://…``, ``az://container/folder``.
+            A path, ``file:///path``, ``memory://name`` for a store that lives as long as the
+            process, ``memory://`` for a new one of that kind, or ``s3://bucket/folder``,
+            ``gs://…``, ``az://container/folder`` with the extra ``cloud``.
         create
-            Make a store where there is nothing.
+            Whether a store is made where there is none; otherwise ``StoreNotFoundError``.
         read_only
             Refuse every write; then nothing is made, and no file is touched.
         branch
             The branch to read and to write.
-        credentials, options
-            For a store in a cloud; see :func:`tessel.store.objects.open_objects`.
+        credentials
+            For a cloud: :class:`S3Credentials`, :class:`GoogleCredentials`,
+            :class:`AzureCredentials`, or a function that returns them; by default what the
+            environment offers.
+        options
+            For a cloud: :class:`CloudOptions`, or a mapping of its fields.
         manifests
             Which symbols share a manifest, for what this session writes and fetches early: a
             ``ManifestConfiguration`` or the plain data of one; by default that of the store.
@@ -87,7 +92,7 @@ class Repository(Bulk):
 
         Examples
         --------
-        >>> ts.Store.open("example", read_only=True).symbols()
+        >>> ts.open("example", read_only=True).symbols()
         ['names', 'trades']
         """
         override = checked_configuration(manifests)

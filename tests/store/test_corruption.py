@@ -15,7 +15,7 @@ from tessel.ecs.piece import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, StoreError, TesselError
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.encodings.arrow_ipc import ArrowIpc
+from tessel.store.encodings.arrow_ipc import decode_table
 from tessel.store.history.documents import open_store
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment.file_writer import encode_segment
@@ -156,7 +156,7 @@ def test_a_column_or_row_that_is_not_there_is_named() -> None:
 def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     for forged in (data, b"ARROW1\0\0" + data + b"ARROW1"):
         with pytest.raises(TesselError):
-            ArrowIpc().decode(pa.py_buffer(forged), where="a test")
+            decode_table(pa.py_buffer(forged), where="a test")
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_columns_absent_from_some_rows_are_missing_there() -> None:
     repository = Repository.open("memory://")
     with options(segment_columns=1):
         repository.write("s", {"a": [1, 2], "b": ["x", "y"]})
-    state = repository.history.newest().snapshot.symbols["s"]
+    state = repository.history.newest().snapshot["s"]
     manifest = repository.manifest(state.manifests[0].reference)
     grown = TableSchema(state.schema.arrow.append(pa.field("new", pa.list_(pa.int8()))))
     ids = {**state.column_ids, "new": 9}
@@ -173,7 +173,7 @@ def test_columns_absent_from_some_rows_are_missing_there() -> None:
 def test_a_type_widened_since_is_read_as_the_declared_one() -> None:
     repository = Repository.open("memory://")
     repository.write("s", {"a": pa.array([1, 2], pa.int8())})
-    state = repository.history.newest().snapshot.symbols["s"]
+    state = repository.history.newest().snapshot["s"]
     manifest = repository.manifest(state.manifests[0].reference)
     wide = TableSchema(pa.schema([("a", pa.int64())]))
     index = index_of_manifests(state.id, [manifest], wide, state.column_ids, rows=2)

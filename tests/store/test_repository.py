@@ -120,7 +120,7 @@ def test_column_ids_are_never_used_again(repository: Repository) -> None:
 def test_many_appends_fold_their_manifests(repository: Repository) -> None:
     for at in range(300):
         repository.append("prices", {"t": pa.array([10 + at], pa.timestamp("s")), "x": [at * 1.0]})
-    state = repository.history.newest().snapshot.symbols["prices"]
+    state = repository.history.newest().snapshot["prices"]
     assert len(state.manifests) <= 3 * 16
     table = read(repository.view("prices"))
     assert table.column("x").to_pylist()[4:] == [at * 1.0 for at in range(300)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundError, TesselError
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.encodings.arrow_ipc import ArrowIpc
+from tessel.store.encodings.arrow_ipc import decode_table, encode_table
 from tessel.store.physical import physical_columns
 from tests.store.helpers import assert_same, load, read
 from tests.strategies.tables import cut_into_segments, tables
@@ -67,8 +67,8 @@ def test_a_local_directory_reads_as_memory_does(
 
 @given(table=tables())
 def test_a_batch_goes_through_bytes(table: pa.Table) -> None:
-    data = pa.py_buffer(ArrowIpc().encode(table).to_pybytes())
-    assert_same(ArrowIpc().decode(data, where="a test"), table)
+    data = pa.py_buffer(encode_table(table).to_pybytes())
+    assert_same(decode_table(data, where="a test"), table)
 
 
 def test_large_segments_are_mapped_and_equal(tmp_path) -> None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import itertools
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,15 +21,13 @@ from tessel.cancelling import CancelFlag, check_cancelled, current_flag
 from tessel.clauses.spill.workspace import Account
 from tessel.closing import Closing
 from tessel.errors import ForkUnsafeError
+from tessel.forking import after_fork
 from tessel.lazy import dataclass
 from tessel.options import Options
 
 Result = TypeVar("Result")
 _FAR_TASKS = 32
 """Units whose requests overlap: each waits for two answers or three, one after the other."""
-
-_all: weakref.WeakSet[LocalPool] = weakref.WeakSet()
-"""Pools of queries that may be under way; a forked child has them without their threads."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,8 @@ class LocalPool(Closing):
         self._far: LocalPool | None = None
         self._flag = CancelFlag(current_flag())
         self._forked = False
-        _all.add(self)
+        # Of a query that is under way, a forked child has the pool without its threads.
+        after_fork(self, LocalPool._orphan)
 
     def close(self) -> None:
         """Stop all tasks, and wait for their threads."""
@@ -203,11 +200,3 @@ def _failing_last(tasks: Iterable[Task[Result]]) -> Iterator[Task[Result]]:
             raise failure
 
         yield Task(fail, 0)
-
-
-def _after_fork() -> None:
-    for pool in list(_all):
-        pool._orphan()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -82,7 +82,7 @@ def made_writer(asked: WriteOptions, declared: StructType, kind: type[Writer]) -
     check_column_names(declared.names)
     repository = asked.place.opened(read_only=False)
     stored = stored_schema(declared)
-    is_there = asked.place.symbol in repository.at(None).snapshot.symbols
+    is_there = asked.place.symbol in repository.at(None).snapshot
     known = repository.view(asked.place.symbol).schema if is_there else None
     if known is not None and asked.mode != "write":
         _check_columns(asked, known, declared)

@@ -6,7 +6,7 @@ aligned inside the file. One batch means one dictionary per column.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,52 +18,47 @@ _SHORTEST_FILE = 2 * len(_MAGIC) + 6
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=False)
 
 
-class ArrowIpc:
-    """A table as one run of bytes, an Arrow IPC file.
+def encode_table(table: pa.Table) -> pa.Buffer:
+    """Return a table as one run of bytes, an Arrow IPC file; chunks are joined.
 
     Every bit is kept: NaN payloads, negative zeros, the values and the order of a dictionary.
     """
+    batch = _one_batch(table)
+    # Measured first and written into place: a buffer that grows is copied again and again.
+    measure = pa.MockOutputStream()
+    _write(batch, measure)
+    data = pa.allocate_buffer(measure.size())
+    _write(batch, pa.FixedSizeBufferWriter(data))
+    return data
 
-    name: ClassVar[str] = "arrow-ipc"
-    """The word for it, as written into files."""
 
-    def encode(self, table: pa.Table) -> pa.Buffer:
-        """Return the table as the bytes of an IPC file; chunks are joined."""
-        batch = _one_batch(table)
-        # Measured first and written into place: a buffer that grows is copied again and again.
-        measure = pa.MockOutputStream()
-        _write(batch, measure)
-        data = pa.allocate_buffer(measure.size())
-        _write(batch, pa.FixedSizeBufferWriter(data))
-        return data
+def decode_table(data: pa.Buffer, *, where: str) -> pa.Table:
+    """Rebuild a table from the bytes of an IPC file, as views into ``data``.
 
-    def decode(self, data: pa.Buffer, *, where: str) -> pa.Table:
-        """Rebuild a table from the bytes of an IPC file, as views into ``data``.
+    Raises CorruptSegmentError when the bytes are not what :func:`encode_table` makes.
 
-        Raises CorruptSegmentError when the bytes are not what ``encode`` makes.
-
-        Parameters
-        ----------
-        data
-            What ``encode`` returned, or anything else: it is checked before it is believed.
-        where
-            What the bytes are, for errors: the name of an object, or ``"a message"``.
-        """
-        batch = _read_batch(data, where)
-        names = batch.schema.names
-        arrays = []
-        for name in names:
-            if names.count(name) != 1:
-                raise _damaged(where, f"it holds {names.count(name)} columns {name!r}", column=name)
-            array = batch.column(names.index(name))
-            try:
-                array.validate(full=True)
-            except (pa.ArrowException, OSError) as error:
-                raise _damaged(where, str(error), column=name) from error
-            arrays.append(array)
-        if not names:
-            return pa.Table.from_batches([batch]).select([])
-        return pa.table(arrays, names=names)
+    Parameters
+    ----------
+    data
+        What :func:`encode_table` returned, or anything else: it is checked before it is believed.
+    where
+        What the bytes are, for errors: the name of an object, or ``"a message"``.
+    """
+    batch = _read_batch(data, where)
+    names = batch.schema.names
+    arrays = []
+    for name in names:
+        if names.count(name) != 1:
+            raise _damaged(where, f"it holds {names.count(name)} columns {name!r}", column=name)
+        array = batch.column(names.index(name))
+        try:
+            array.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(where, str(error), column=name) from error
+        arrays.append(array)
+    if not names:
+        return pa.Table.from_batches([batch]).select([])
+    return pa.table(arrays, names=names)
 
 
 def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:

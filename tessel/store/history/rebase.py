@@ -31,6 +31,7 @@ from tessel.store.history.committed_changes import (
 )
 from tessel.store.history.committer import Draft
 from tessel.store.history.log import LogEntry
+from tessel.store.history.snapshot import Overlay
 from tessel.store.history.versions import Commit, Versions
 from tessel.store.objects.base import ObjectStore
 
@@ -290,7 +291,7 @@ class PendingCommit:
         number = 1 if head is None else head.number + 1
         tried, self.tried = self.tried, None
         if tried is None or self.base is not self._made_on or tried.number != number:
-            tried = Tried(self.base.snapshot.overlay(), number)
+            tried = Tried(Overlay(self.base.snapshot), number)
             tried.apply(self.changes)
         # What the first attempt writes is there for all others.
         objects, self.objects = self.objects, ()

@@ -159,11 +159,6 @@ class Snapshot(Mapping[str, SymbolState]):
         self.root: Node = Leaf() if root is None else root
         self.lookup = Lookup(nodes, Leaf() if lookup is None else lookup)
 
-    @property
-    def symbols(self) -> Mapping[str, SymbolState]:
-        """The symbols by name."""
-        return self
-
     def __getitem__(self, symbol: str) -> SymbolState:
         found = self.leaf_of(symbol).state(symbol)
         if found is None:
@@ -198,10 +193,6 @@ class Snapshot(Mapping[str, SymbolState]):
         if len(self) <= _PROPOSED:
             return list(self)
         return list(self.leaf_of(symbol).documents)
-
-    def overlay(self) -> Overlay:
-        """Return a mapping that can be changed; the snapshot stays as it is."""
-        return Overlay(self)
 
 
 _PROPOSED = 10_000

@@ -32,7 +32,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import CorruptStoreError, NotFoundError
 from tessel.lazy import dataclass
-from tessel.store.encodings.arrow_ipc import ArrowIpc
+from tessel.store.encodings.arrow_ipc import decode_table, encode_table
 from tessel.store.objects.base import ObjectStore, checksum
 
 SEGMENTS_SCHEMA = pa.schema(
@@ -79,7 +79,6 @@ one."""
 _SEGMENTS_BLOCK = -1
 _SHARED_BLOCK = -2
 _ALIGNMENT = 64
-_ENCODING = ArrowIpc()
 
 Blocks = Mapping[tuple[int, int], pa.Table]
 """Statistics tables by symbol and column id."""
@@ -148,7 +147,7 @@ def encode_manifest(
     directory = np.zeros(len(parts), _DIRECTORY)
     body = bytearray()
     for at, (first, last, column, table) in enumerate(parts):
-        data = _ENCODING.encode(table)
+        data = encode_table(table)
         body += bytes(-len(body) % _ALIGNMENT)
         directory[at] = (first, last, column, len(body), data.size, checksum(data), 0)
         body += memoryview(data)
@@ -285,7 +284,7 @@ class BlockReader:
         data = self._range(int(row["offset"]), int(row["length"]))
         if checksum(data) != int(row["checksum"]):
             raise self.damaged("the checksum of a block is wrong")
-        return _ENCODING.decode(data, where=self._reference.object)
+        return decode_table(data, where=self._reference.object)
 
     def _range(self, offset: int, length: int) -> pa.Buffer:
         if self._whole is not None:

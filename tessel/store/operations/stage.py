@@ -17,6 +17,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.store.history.changes import Change, Removal, Replacement, Tried, resolved
 from tessel.store.history.rebase import Objection, ReadRange
+from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
 from tessel.store.history.versions import Commit, Versions
 from tessel.store.maintenance.leases import WriteSession
@@ -92,7 +93,7 @@ class Stage:
         """Return a symbol as it is now, or None; it becomes one of the transaction's."""
         check_symbol_name(symbol)
         if symbol not in self._symbols:
-            state = self.base.snapshot.symbols.get(symbol)
+            state = self.base.snapshot.get(symbol)
             if state is None:
                 return None
             self._symbols[symbol] = Working.of(symbol, state)
@@ -141,7 +142,7 @@ class Stage:
 
     def _orphaned(self, name: str) -> bool:
         """Return whether the base has a symbol of that name which none here came from."""
-        if name not in self.base.snapshot.symbols:
+        if name not in self.base.snapshot:
             return False
         return all(w is None or w.base_name != name for w in self._symbols.values())
 
@@ -257,7 +258,7 @@ class Stage:
 
         changes: list[Change] = [*flushed.repackings, *map(Removal, gone)]
         changes += (resolved(_with_extents(change, flushed.states), placed) for change in made)
-        self.tried = Tried(self.base.snapshot.overlay(), self.base.number + 1)
+        self.tried = Tried(Overlay(self.base.snapshot), self.base.number + 1)
         self.tried.apply(changes)
         objects, folded = flush.fold(self.tried.symbols, flushed.objects)
         self.tried.apply(folded)
@@ -268,7 +269,7 @@ class Stage:
 
     def _gathered(self, altered: list[Working], replaced: list[Working]) -> Flush:
         """Return what packs the transaction, which knows all that it does."""
-        symbols = self.base.snapshot.symbols
+        symbols = self.base.snapshot
         configuration = self._configuration
 
         def opened(reference: ManifestReference) -> Manifest:

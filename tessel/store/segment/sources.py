@@ -23,10 +23,11 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import singledispatch
-from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -162,10 +163,18 @@ class ReadSource(Protocol):
         """
 
 
-@runtime_checkable
-class Viewing(Protocol):
-    """Shows whole objects without reading them. Without it, bytes are asked for by range."""
+_EMPTY = pa.py_buffer(b"")
 
+
+class Viewing(ABC):
+    """Shows whole objects without reading them: ranges are slices of them, no thread, no copy.
+
+    A source that is none is asked for bytes by range.
+    """
+
+    limits: ClassVar[CoalesceLimits] = LOCAL
+
+    @abstractmethod
     def view(self, name: str) -> pa.Buffer:
         """Return all bytes of an object, as a view.
 
@@ -177,41 +186,39 @@ class Viewing(Protocol):
             Where it has become shorter since it was first looked at.
         """
 
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
+        """Return the slice of an object for each range, an error where there is none.
 
-_EMPTY = pa.py_buffer(b"")
-
-
-def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> list[ReadAnswer]:
-    """Return the slice of an object for each range, an error where there is none.
-
-    Parameters
-    ----------
-    ranges
-        Untrusted.
-    """
-    views: list[pa.Buffer] = [_EMPTY] * len(ranges.names)
-    errors: dict[int, TesselError] = {}
-    for at in different(ranges.object).tolist():
-        try:
-            views[at] = view(ranges.names[at])
-        except TesselError as error:
-            errors[at] = error
-    outside = ranges.outside([whole.size for whole in views]).tolist()
-    places = zip(ranges.object.tolist(), ranges.start.tolist(), ranges.end.tolist(), strict=True)
-    answers: list[ReadAnswer] = []
-    for (at, start, end), wrong in zip(places, outside, strict=True):
-        if at in errors:
-            answers.append(errors[at])
-        elif wrong:
-            name = ranges.names[at]
-            answers.append(short_object(name, start, end - start, views[at].size))
-        else:
-            answers.append(views[at].slice(start, end - start))
-    return answers
+        Parameters
+        ----------
+        ranges
+            Untrusted.
+        """
+        views: list[pa.Buffer] = [_EMPTY] * len(ranges.names)
+        errors: dict[int, TesselError] = {}
+        for at in different(ranges.object).tolist():
+            try:
+                views[at] = self.view(ranges.names[at])
+            except TesselError as error:
+                errors[at] = error
+        outside = ranges.outside([whole.size for whole in views]).tolist()
+        places = zip(
+            ranges.object.tolist(), ranges.start.tolist(), ranges.end.tolist(), strict=True
+        )
+        answers: list[ReadAnswer] = []
+        for (at, start, end), wrong in zip(places, outside, strict=True):
+            if at in errors:
+                answers.append(errors[at])
+            elif wrong:
+                name = ranges.names[at]
+                answers.append(short_object(name, start, end - start, views[at].size))
+            else:
+                answers.append(views[at].slice(start, end - start))
+        return answers
 
 
-class MemorySource:
-    """Slices of buffers; no thread, no copy.
+class MemorySource(Viewing):
+    """Slices of buffers.
 
     Parameters
     ----------
@@ -219,14 +226,12 @@ class MemorySource:
         A store whose ``get`` does not copy.
     """
 
-    limits: ClassVar[CoalesceLimits] = LOCAL
-
     def __init__(self, objects: ObjectStore) -> None:
-        self.view = objects.get
+        self._objects = objects
 
-    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
-        """Return a slice per range."""
-        return answers_from_views(ranges, self.view)
+    def view(self, name: str) -> pa.Buffer:
+        """Return all bytes of an object."""
+        return self._objects.get(name)
 
 
 _cache: Final[LruCache[tuple[int, str], _File]] = LruCache(256)
@@ -256,7 +261,7 @@ class _File:
         return now.st_size if now.st_ino == self.inode else int(self.whole.size)
 
 
-class MmapSource:
+class MmapSource(Viewing):
     """Slices of mapped files.
 
     Parameters
@@ -265,17 +270,11 @@ class MmapSource:
         A store on a local disk.
     """
 
-    limits: ClassVar[CoalesceLimits] = LOCAL
-
     def __init__(self, objects: LocalObjects) -> None:
         self._root = objects.uri
         self._number = next(_numbers)
         # A process that ends has taken its modules apart before the last sources go.
         weakref.finalize(self, _forget, self._number).atexit = False
-
-    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
-        """Return a slice of the map per range."""
-        return answers_from_views(ranges, self.view)
 
     def view(self, name: str) -> pa.Buffer:
         """Return all bytes of an object."""

@@ -404,7 +404,7 @@ def test_lists_of_extents_stay_short() -> None:
         at = step * 769 % 2000
         repository.update("s", {"t": [at], "x": [-step]})
         model[at] = -step
-        state = repository.history.newest().snapshot.symbols["s"]
+        state = repository.history.newest().snapshot["s"]
         longest = max(longest, len(state.manifests))
     assert longest < 150
     assert read(repository.view("s")).column("x").to_pylist() == model

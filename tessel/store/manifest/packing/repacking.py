@@ -14,7 +14,7 @@ from fractions import Fraction
 from tessel.display.documents import Document, Table
 from tessel.lazy import dataclass
 from tessel.store.history.changes import Repacking, apply
-from tessel.store.history.snapshot import Snapshot
+from tessel.store.history.snapshot import Overlay, Snapshot
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, coalesced
 from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
@@ -220,7 +220,7 @@ def _cut_as_thought(
     snapshot: Snapshot, membership: SnapshotMembership, repackings: Iterable[Repacking]
 ) -> bool:
     """Try a repacking on the symbol index; return whether its leaves are those packed for."""
-    tried = snapshot.overlay()
+    tried = Overlay(snapshot)
     for each in repackings:
         apply(each, tried, 0)
     return membership.cut_as(tried.leaves())
