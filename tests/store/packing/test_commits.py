@@ -12,7 +12,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tessel.errors import InvalidInputError
@@ -251,6 +251,11 @@ def run(configuration: ManifestConfiguration, seed: int, *, steps: int) -> None:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=configurations(), second=configurations(), seed=st.integers(0, 2**32))
+@example(  # of a manifest written under no limit, edits have left fewer segments than the new one
+    first=ManifestConfiguration(sets=(ManifestSet("default"),), rules=()),
+    second=ManifestConfiguration(sets=(ManifestSet("default", max_segments=15),), rules=()),
+    seed=10705,
+)
 def test_another_configuration_applies_to_everything_once_all_is_repacked(
     first: ManifestConfiguration, second: ManifestConfiguration, seed: int
 ) -> None:
@@ -259,13 +264,15 @@ def test_another_configuration_applies_to_everything_once_all_is_repacked(
         for _ in range(6):
             history.step()
         history.repository.set_manifest_configuration(second)
-        history.reopen()
-        assert history.repository.manifest_configuration == second
-        planned = history.repository.repack(dry_run=True)
-        report = history.repository.repack()
-        assert len(planned.plan.written) == len(report.plan.written)
-        history.check(second)
         history.configuration = second
+        for branch in sorted(history.tables):
+            history.branch = branch
+            history.reopen()
+            assert history.repository.manifest_configuration == second
+            planned = history.repository.repack(dry_run=True)
+            report = history.repository.repack()
+            assert len(planned.plan.written) == len(report.plan.written)
+            history.check()
         for _ in range(6):
             history.step()
             history.check()

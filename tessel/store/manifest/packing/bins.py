@@ -244,7 +244,7 @@ def split(
     if membership is not None:
         order = membership.manifests_of(item.id)
         most = _most_segments(target, item.estimated_rate)
-        own = _own_pieces(target, item, membership, ends, most)
+        own = _own_pieces(target, item, membership, ends, most, afresh=afresh)
     pieces: list[Placement] = []
     start = 0
     for kept in () if afresh else own:
@@ -263,8 +263,19 @@ def _most_segments(target: ManifestSet, rate: int) -> int:
 
 
 def _own_pieces(
-    target: ManifestSet, item: Item, membership: Membership, ends: Sequence[int], limit: int
+    target: ManifestSet,
+    item: Item,
+    membership: Membership,
+    ends: Sequence[int],
+    limit: int,
+    *,
+    afresh: bool,
 ) -> list[Placement]:
+    """Return the manifests that go on holding what they hold of a symbol.
+
+    When all is packed afresh, other limits may have held before, and what a manifest holds beside
+    that counts as well.
+    """
     found = []
     start = 0
     for run in item.runs:
@@ -275,6 +286,7 @@ def _own_pieces(
             and membership.set_of(run.manifest) == target.name
             and list(membership.members_of(run.manifest)) == [item.id]
             and membership.segments_of(item.id, run.manifest) == run.segments
+            and not (afresh and not membership.all_live(run.manifest))
         ):
             found.append(Placement(start, stop, run.manifest))
         start = stop

@@ -299,6 +299,8 @@ class _Packing:
             return None
         whole = len(self._membership.members_of(home)) == len(each)
         same = whole and all(item.home == home for item in each)
-        if not same or (self._configuration.usual and not self._membership.all_live(home)):
+        # Other limits may have held when it was written: they are those of all that it holds.
+        asks = self._configuration.usual or self._afresh
+        if not same or (asks and not self._membership.all_live(home)):
             return None
         return home

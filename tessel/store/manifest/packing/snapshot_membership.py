@@ -156,13 +156,15 @@ class SnapshotMembership:
 
         One that no leaf has packed is opened where symbols may have left it: it does not say.
         """
+        if manifest in self._parts:
+            return False
         members = self.members_of(manifest)
         held = self._held.get(manifest)
         if held is None:
             state = self.state_of(next(iter(members)))
             extent = next(e for e in state.manifests if e.reference.object == manifest)
             held = self._manifest(extent.reference).segments.num_rows
-        return held == sum(members.values())
+        return held == sum(self.segments_of(symbol, manifest) for symbol in members)
 
     def _keys_of(self, symbol: int, extents: Sequence[ManifestEntry]) -> tuple[str, ...]:
         times = Counter(extent.reference.object for extent in extents)
