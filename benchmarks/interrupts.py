@@ -132,7 +132,12 @@ SCENARIOS: dict[str, Scenario] = {
     "join_asof": _queries("Q.join_asof('s', by='k')"),
     "text": _queries("Q.apply('w', 'upper(w)').filter(ts.col('w').contains('A')).distinct('w')"),
     "clause of one's own": Scenario(
-        _OPEN + _OWN + _BEGIN + "while True:\n    store.read('s', query=Q.then(Walk()))\n"
+        # Arrow's first `to_numpy` imports pandas, and drops an interrupt that comes meanwhile.
+        "import pandas\n"
+        + _OPEN
+        + _OWN
+        + _BEGIN
+        + "while True:\n    store.read('s', query=Q.then(Walk()))\n"
     ),
     "write": _loop("store.write('w', store.read('s').to_arrow(), index='t')"),
     "append": _loop("store.append('a', pa.table({'n': np.arange(1000)}))"),
