@@ -20,7 +20,7 @@ from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.sort import Sort
-from tessel.clauses.spill.spool import AsideUnit
+from tessel.clauses.spill.spill_buffer import BufferedUnit
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.values import NUMBERS, is_hashable, is_text_or_binary, plain_type
 from tessel.ecs import ProcessingUnit
@@ -236,12 +236,12 @@ class Shares(Clause):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Add up the counts of everything within the byte budget, then divide by the sum."""
-        with workspace_of(units) as workspace, workspace.spool() as spool:
-            aside: list[AsideUnit] = []
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
+            aside: list[BufferedUnit] = []
             total = 0
             for unit in units:
                 total += int(numpy_array(unit.column(self.column)).sum())
-                aside.append(AsideUnit(unit, spool))
+                aside.append(BufferedUnit(unit, buffer))
             for each in aside:
                 yield self._over(each.unit(), total)
 

@@ -23,7 +23,7 @@ from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
-from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.units.reduced import unit_of_table
 from tessel.clauses.values import plain
@@ -80,18 +80,18 @@ class FillBuckets(Clause):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Put the buckets that have rows aside, give them with those between."""
-        with workspace_of(units) as workspace, workspace.spool() as spool:
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
             spans = _Spans()
-            parked: list[Parked] = []
+            buffered: list[BufferedTable] = []
             for unit in units:
                 table = unit.table
                 if table.num_rows:
                     spans.add(self._numbers(table), self._keys(table))
-                    parked.append(spool.put(table))
-            if parked:
+                    buffered.append(buffer.put(table))
+            if buffered:
                 rows = _rows_a_part(workspace.account.limit, len(schema.names))
                 grid = self._checked(spans.grid(rows))
-                yield from self._filled(self._parts(parked, spool, rows), schema, grid)
+                yield from self._filled(self._parts(buffered, buffer, rows), schema, grid)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Fill the buckets of everything at once."""
@@ -117,13 +117,13 @@ class FillBuckets(Clause):
         return grid
 
     def _parts(
-        self, parked: Sequence[Parked], spool: Spool, rows: int
+        self, buffered: Sequence[BufferedTable], buffer: SpillBuffer, rows: int
     ) -> Iterator[tuple[pa.Table, Integers]]:
         """Give rows and their buckets, some at a time; rows of one bucket together."""
         waiting: list[pa.Table] = []
-        for at, each in enumerate(parked):
-            waiting.append(spool.take(each))
-            is_last = at == len(parked) - 1
+        for at, each in enumerate(buffered):
+            waiting.append(buffer.take(each))
+            is_last = at == len(buffered) - 1
             if not is_last and sum(table.num_rows for table in waiting) < rows:
                 continue
             table = concat_tables(waiting)

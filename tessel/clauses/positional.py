@@ -22,7 +22,7 @@ from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
 if TYPE_CHECKING:
-    from tessel.clauses.spill.spool import AsideUnit
+    from tessel.clauses.spill.spill_buffer import BufferedUnit
 
 
 class Positional(Clause):
@@ -88,13 +88,13 @@ class Positional(Clause):
 
     def _decided(self, units: Iterable[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         """Give rows when it is known that they stay; hold those of which it is not."""
-        held: deque[AsideUnit] = deque()
+        held: deque[BufferedUnit] = deque()
         first = total = 0
-        with workspace_of(units) as workspace, workspace.spool() as spool:
-            from tessel.clauses.spill.spool import AsideUnit
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
+            from tessel.clauses.spill.spill_buffer import BufferedUnit
 
             for unit in units:
-                held.append(AsideUnit(unit, spool))
+                held.append(BufferedUnit(unit, buffer))
                 total += unit.num_rows
                 start, stop = self.ranges(total)
                 while held and first + held[0].rows <= total - self.undecided():
@@ -108,7 +108,7 @@ class Positional(Clause):
                 first += done.rows
 
 
-def _cut_aside(aside: AsideUnit, start: int, stop: int) -> Iterator[ProcessingUnit]:
+def _cut_aside(aside: BufferedUnit, start: int, stop: int) -> Iterator[ProcessingUnit]:
     """Give the rows ``[start, stop)`` of a unit; what has none of them is not read back."""
     if stop <= 0 or start >= aside.rows:
         aside.drop()

@@ -17,7 +17,7 @@ from tessel.clauses.along_rows.ranking import VALUE, Ranking, RankMethod, ranked
 from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.ordering import stable_order
 from tessel.clauses.registry import register
-from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.units.reduced import unit_of_table
 from tessel.clauses.values import is_hashable, missing_rows, plain, plain_type
@@ -149,37 +149,39 @@ class Rank(OrderedColumns):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Rank everything within the byte budget."""
-        with workspace_of(units) as workspace, workspace.spool() as spool:
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
             account = workspace.account
             rows = size = 0
-            parked: list[Parked] = []
+            buffered: list[BufferedTable] = []
             for unit in units:
                 rows, size = rows + unit.num_rows, size + unit.nbytes
-                parked.append(_put(unit.table_as_read, spool, workspace))
+                buffered.append(_put(unit.table_as_read, buffer, workspace))
             needed = size + rows * (_BYTES_OF_A_KEYED_ROW if self.by else _BYTES_OF_A_ROW)
             if needed <= account.held_limit:
                 with account.holding(needed):
-                    pieces = [p for u in _units(parked, spool, schema) for p in u.pieces]
+                    pieces = [p for u in _units(buffered, buffer, schema) for p in u.pieces]
                     yield self.process(ProcessingUnit(0, schema, pieces)).with_text()
                 return
-            found = [self._outside(parked, spool, name, schema, workspace) for name in self.inputs]
-            for at, each in enumerate(_units(parked, spool, schema)):
+            found = [
+                self._outside(buffered, buffer, name, schema, workspace) for name in self.inputs
+            ]
+            for at, each in enumerate(_units(buffered, buffer, schema)):
                 unit = each.with_text()
                 for output, column in self.columns:
                     ranks = found[self.inputs.index(column)][at]
-                    unit = unit.with_column(output, spool.read(ranks).column(0))
+                    unit = unit.with_column(output, buffer.read(ranks).column(0))
                 for ranked in found:
-                    spool.drop(ranked[at])
+                    buffer.drop(ranked[at])
                 yield unit
 
     def _outside(
         self,
-        parked: Sequence[Parked],
-        spool: Spool,
+        buffered: Sequence[BufferedTable],
+        buffer: SpillBuffer,
         column: str,
         schema: TableSchema,
         workspace: Workspace,
-    ) -> list[Parked]:
+    ) -> list[BufferedTable]:
         """Rank a column of tables that were put aside; put aside its ranks, a table for each."""
         kind = self.result_type(column, schema.type_of(column))
         names = [*(f"key_{at}" for at in range(len(self.by))), VALUE]
@@ -187,22 +189,22 @@ class Rank(OrderedColumns):
         narrow = pa.schema(list(zip(names, types, strict=True)))
 
         def tables() -> Iterator[pa.Table]:
-            for each in parked:
-                table = spool.read(each)
+            for each in buffered:
+                table = buffer.read(each)
                 columns = [plain(table.column(name)) for name in (*self.by, column)]
                 yield pa.Table.from_arrays(columns, schema=narrow)
 
         share = workspace.account.held_limit // _SORTS_SHARE
         ranked = ranked_rows(tables(), narrow, self._ranking, workspace, share)
-        made: list[Parked] = []
+        made: list[BufferedTable] = []
         with contextlib.closing(_Line(ranked)) as line:
-            for each in parked:
+            for each in buffered:
                 rows, ranks = line.take(each.rows)
                 found = np.zeros(each.rows, kind.to_pandas_dtype())
                 missing = np.ones(each.rows, np.bool_)
                 found[rows], missing[rows] = ranks, False
                 table = pa.table([arrow_array(found, kind, mask=missing)], names=["rank"])
-                made.append(_put(table, spool, workspace))
+                made.append(_put(table, buffer, workspace))
         return made
 
 
@@ -213,19 +215,21 @@ def _differs(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def _units(parked: Sequence[Parked], spool: Spool, schema: TableSchema) -> Iterator[ProcessingUnit]:
+def _units(
+    buffered: Sequence[BufferedTable], buffer: SpillBuffer, schema: TableSchema
+) -> Iterator[ProcessingUnit]:
     """Give tables that were put aside, which are put aside no longer, as units of the schema."""
     start = 0
-    for at, each in enumerate(parked):
-        unit = unit_of_table(at, start, spool.take(each), schema.index)
+    for at, each in enumerate(buffered):
+        unit = unit_of_table(at, start, buffer.take(each), schema.index)
         start += unit.num_rows
         yield unit.with_pieces(unit.pieces, schema)
 
 
-def _put(table: pa.Table, spool: Spool, workspace: Workspace) -> Parked:
+def _put(table: pa.Table, buffer: SpillBuffer, workspace: Workspace) -> BufferedTable:
     """Put a table aside, so that half of what may be held is left for the sorts."""
     half = workspace.account.held_limit // 2
-    return spool.put(table, to_file=spool.held + table.nbytes > half)
+    return buffer.put(table, to_file=buffer.held + table.nbytes > half)
 
 
 _SORTS_SHARE = 4

@@ -33,7 +33,7 @@ from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.grouped.hashing import hash_rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
-from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.units.reduced import unit_of_table
 from tessel.ecs import ProcessingUnit
@@ -134,8 +134,8 @@ class Sample(Clause):
         are compared, and numbers are made again from those of the rows.
         """
         counts = np.zeros(1 << _COUNTED_BITS, np.int64)
-        with workspace_of(units) as workspace, workspace.spool() as spool:
-            aside: list[tuple[Parked, int, int, int]] = []
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
+            aside: list[tuple[BufferedTable, int, int, int]] = []
             row = 0
             for unit in units:
                 bits = self._first_bits(row, unit.num_rows)
@@ -144,14 +144,14 @@ class Sample(Clause):
                 candidates = np.flatnonzero(bits <= most)
                 if len(candidates):
                     table = unit.take(candidates).table
-                    aside.append((spool.put(table), row, unit.num_rows, most))
+                    aside.append((buffer.put(table), row, unit.num_rows, most))
                 row += unit.num_rows
-            yield from self._chosen(aside, spool, counts, schema)
+            yield from self._chosen(aside, buffer, counts, schema)
 
     def _chosen(
         self,
-        aside: list[tuple[Parked, int, int, int]],
-        spool: Spool,
+        aside: list[tuple[BufferedTable, int, int, int]],
+        buffer: SpillBuffer,
         counts: NDArray[np.int64],
         schema: TableSchema,
     ) -> Iterator[ProcessingUnit]:
@@ -163,17 +163,17 @@ class Sample(Clause):
         among = np.concatenate([np.zeros(0, np.int64), *last_rows])
         chosen_last = np.sort(among[_least(_numbers_of(self.seed, among), wanted)])
         given = 0
-        for ordinal, (parked, row, count, most) in enumerate(aside):
+        for ordinal, (buffered, row, count, most) in enumerate(aside):
             bits = self._first_bits(row, count)
             candidates = np.flatnonzero(bits <= most)
             kept = bits[candidates] < last
             low, high = np.searchsorted(chosen_last, [row, row + count])
             kept[np.searchsorted(candidates, chosen_last[low:high] - row)] = True
             if kept.any():
-                table = spool.read(parked).take(arrow_array(np.flatnonzero(kept)))
+                table = buffer.read(buffered).take(arrow_array(np.flatnonzero(kept)))
                 yield unit_of_table(ordinal, given, table, schema.index)
                 given += int(kept.sum())
-            spool.drop(parked)
+            buffer.drop(buffered)
 
     def _first_bits(self, row: int, count: int) -> NDArray[np.int64]:
         """Return the first bits of the random numbers of some rows."""
@@ -188,16 +188,16 @@ class Sample(Clause):
     def _with_replacement(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
-        with workspace_of(units) as workspace, workspace.spool() as spool:
-            parked = [spool.put(unit.table) for unit in units]
-            draws = self._draws(sum(each.rows for each in parked))
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
+            buffered = [buffer.put(unit.table) for unit in units]
+            draws = self._draws(sum(each.rows for each in buffered))
             start = given = 0
-            for ordinal, each in enumerate(parked):
+            for ordinal, each in enumerate(buffered):
                 low, high = np.searchsorted(draws, [start, start + each.rows]).tolist()
                 if low < high:
-                    table = spool.read(each).take(arrow_array(draws[low:high] - start))
+                    table = buffer.read(each).take(arrow_array(draws[low:high] - start))
                     yield unit_of_table(ordinal, given, table, schema.index)
-                spool.drop(each)
+                buffer.drop(each)
                 start, given = start + each.rows, given + high - low
 
     def _draws(self, total: int) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from tessel.clauses.base import Carry
 from tessel.clauses.capabilities import CarriesByKey
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.spill.local_pool import LocalPool, Task
-from tessel.clauses.spill.spool import AsideUnit
+from tessel.clauses.spill.spill_buffer import BufferedUnit
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ProcessingUnit
 from tessel.lazy import dataclass
@@ -66,15 +66,15 @@ def carried_units(
     if stage.carries is Carry.END:
         yield from _finished(stage, units, pool)
         return
-    with contextlib.closing(workspace.spool()) as spool:
+    with contextlib.closing(workspace.spill_buffer()) as buffer:
 
-        def summary_task(unit: ProcessingUnit) -> Task[tuple[AsideUnit, pa.Table]]:
+        def summary_task(unit: ProcessingUnit) -> Task[tuple[BufferedUnit, pa.Table]]:
             return Task(
-                lambda: (AsideUnit(unit, spool, holds=not waits), summarise(stage, unit)),
+                lambda: (BufferedUnit(unit, buffer, holds=not waits), summarise(stage, unit)),
                 unit.nbytes + unit.num_rows * remembered,
             )
 
-        def process_task(aside: AsideUnit, between: Between) -> Task[ProcessingUnit]:
+        def process_task(aside: BufferedUnit, between: Between) -> Task[ProcessingUnit]:
             return Task(
                 lambda: run_between(stage, aside.unit(), between.before, between.after),
                 aside.nbytes + aside.rows * remembered + between.before.nbytes,

@@ -5,7 +5,7 @@ Ranks of more values than may be held: sorted outside of memory, ranked in passe
 Rows are brought in order of key and value by an external sort; ranks are given as they pass; a
 second sort brings them back in the order of rows. What a rank needs of the rows behind it (how many
 equal values follow, how many values the key has) is known when those have passed: until then tables
-wait in a spool. Nothing here is as long as the table, whatever is equal in it.
+wait in a spill buffer. Nothing here is as long as the table, whatever is equal in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tessel.arrays import arrow_array, concat_tables, numpy_array
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.spill.sorting import ExternalSort
-from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import missing_rows, plain
 from tessel.lazy import dataclass
@@ -227,12 +227,12 @@ def _ranked(
     parts = _begun(tables, by)
     with contextlib.ExitStack() as opened:
         if ranking.looks_ahead:
-            spool = opened.enter_context(workspace.spool())
-            parts = _with_last(parts, "new_value", "place", "value_last", spool)
+            buffer = opened.enter_context(workspace.spill_buffer())
+            parts = _with_last(parts, "new_value", "place", "value_last", buffer)
         if ranking.pct:
-            spool = opened.enter_context(workspace.spool())
+            buffer = opened.enter_context(workspace.spill_buffer())
             counted = "dense" if ranking.method == "dense" else "place"
-            parts = _with_last(parts, "new_key", counted, "of", spool)
+            parts = _with_last(parts, "new_key", counted, "of", buffer)
             if counted == "place":
                 parts = (dataclasses.replace(p, of=p.of - p.key_start + 1) for p in parts)
         yield from parts
@@ -280,14 +280,14 @@ def _beginnings(
 
 
 def _with_last(
-    parts: Iterator[_Part], begins: str, column: str, into: str, spool: Spool
+    parts: Iterator[_Part], begins: str, column: str, into: str, buffer: SpillBuffer
 ) -> Iterator[_Part]:
     """Put into a column what another has in the last row of each run.
 
     A run begins where ``begins`` is set. The last run of a part is open: the part waits until the
     run's end has come.
     """
-    waiting: list[Parked] = []
+    waiting: list[BufferedTable] = []
     last = 0
     for part in parts:
         starts = np.flatnonzero(getattr(part, begins))
@@ -295,7 +295,7 @@ def _with_last(
         if len(starts):
             first = int(starts[0])
             closing = int(values[first - 1]) if first else last
-            yield from _closed(waiting, spool, into, closing)
+            yield from _closed(waiting, buffer, into, closing)
             waiting = []
         runs = np.append(starts[1:], len(values)) - 1
         of_run = np.cumsum(getattr(part, begins)) - 1
@@ -305,16 +305,18 @@ def _with_last(
         found[known] = ends[of_run[known]]
         if len(starts):
             found[: int(starts[0])] = closing
-        waiting.append(spool.put(dataclasses.replace(part, **{into: found}).to_table()))
+        waiting.append(buffer.put(dataclasses.replace(part, **{into: found}).to_table()))
         last = int(values[-1])
-    yield from _closed(waiting, spool, into, last)
+    yield from _closed(waiting, buffer, into, last)
 
 
 _OPEN = -1
 
 
-def _closed(waiting: list[Parked], spool: Spool, into: str, value: int) -> Iterator[_Part]:
-    for parked in waiting:
-        part = _Part.of_table(spool.take(parked))
+def _closed(
+    waiting: list[BufferedTable], buffer: SpillBuffer, into: str, value: int
+) -> Iterator[_Part]:
+    for buffered in waiting:
+        part = _Part.of_table(buffer.take(buffered))
         found = getattr(part, into)
         yield dataclasses.replace(part, **{into: np.where(found == _OPEN, value, found)})

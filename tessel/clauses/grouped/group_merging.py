@@ -41,7 +41,7 @@ from tessel.closing import Closing
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile
-    from tessel.clauses.spill.spool import Parked, Spool
+    from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
 
 _LEVELS = 4
 """How often the hash is split: a bucket of the last split is a millionth of the groups."""
@@ -116,21 +116,21 @@ class GroupMerge(Closing):
         self._buffered: list[PartialGroups] = []
         self._size = self._least_size = 0
         self._appeared = 0
-        self._spool: Spool | None = None
-        self._buckets: list[list[Parked]] = [[] for _ in range(BUCKETS)]
+        self._spill_buffer: SpillBuffer | None = None
+        self._buckets: list[list[BufferedTable]] = [[] for _ in range(BUCKETS)]
 
     def close(self) -> None:
         """Let go of all groups, and of their files."""
         self._set_buffered([])
-        if self._spool is not None:
-            self._spool.close()
+        if self._spill_buffer is not None:
+            self._spill_buffer.close()
         if self._left_file is not None:
             self._left_file.close()
 
     @property
     def spilled(self) -> bool:
         """Whether something was put aside: groups then come out bucket by bucket."""
-        return self._spool is not None or bool(self._left)
+        return self._spill_buffer is not None or bool(self._left)
 
     def is_full(self, size: int) -> bool:
         """Return whether groups of so many bytes more would not be held as they come."""
@@ -157,11 +157,11 @@ class GroupMerge(Closing):
             self._leave()
             yield from aggregate_states(self._read_left(), self._shape, self._workspace)
             return
-        if self._spool is not None:
+        if self._spill_buffer is not None:
             self._spill()
             for parts in self._buckets:
                 if parts:
-                    yield from self._finished_bucket(parts, self._spool)
+                    yield from self._finished_bucket(parts, self._spill_buffer)
             if any(self._buckets):
                 return
         if self._by_range and any(each.num_rows for each in self._buffered):
@@ -334,26 +334,28 @@ class GroupMerge(Closing):
             yield from PartialGroups.of_table(self._shape, self._left_file.read(block))
 
     def _spill(self) -> None:
-        if self._spool is None:
-            self._spool = self._workspace.spool()
+        if self._spill_buffer is None:
+            self._spill_buffer = self._workspace.spill_buffer()
         waiting: list[pa.Table] = []
         size, most = 0, self._workspace.account.held_limit // _JOIN_TAKES
         for table in self._emptied():
             waiting.append(table)
             size += table.nbytes
             if size >= most:  # each is in memory twice until it is in its buckets
-                self._put_in_buckets(waiting, self._spool)
+                self._put_in_buckets(waiting, self._spill_buffer)
                 waiting, size = [], 0
         if waiting:
-            self._put_in_buckets(waiting, self._spool)
+            self._put_in_buckets(waiting, self._spill_buffer)
 
-    def _put_in_buckets(self, tables: list[pa.Table], spool: Spool) -> None:
+    def _put_in_buckets(self, tables: list[pa.Table], buffer: SpillBuffer) -> None:
         table = concat_tables(tables).combine_chunks()
         codes = level_bucket_of([table.column(key) for key in self._shape.keys], self._level)
         for number, part in cut_by_code(table, codes, BUCKETS):
-            self._buckets[number].append(spool.put(part))
+            self._buckets[number].append(buffer.put(part))
 
-    def _finished_bucket(self, parts: list[Parked], spool: Spool) -> Iterator[pa.Table]:
+    def _finished_bucket(
+        self, parts: list[BufferedTable], buffer: SpillBuffer
+    ) -> Iterator[pa.Table]:
         with GroupMerge(
             self._shape,
             self._workspace,
@@ -362,6 +364,6 @@ class GroupMerge(Closing):
             level=self._level + 1,
         ) as bucket:
             for part in parts:
-                for groups in PartialGroups.of_table(self._shape, spool.take(part)):
+                for groups in PartialGroups.of_table(self._shape, buffer.take(part)):
                     bucket.add(groups)
             yield from bucket.finished()

@@ -39,7 +39,7 @@ from tessel.clauses.grouped.value_ranges import ValueBuckets, ValueRanges
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.spill.sorting import ExternalSort
-from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import plain, plain_type
 from tessel.expression.schema import TableSchema
@@ -243,8 +243,8 @@ class _Pieces:
             if intake.count:
                 yield self._joining(column, [], lambda each: _from_order(each, intake))
             return
-        with self._workspace.spool() as spool:
-            open_group = _OpenGroup(spool)
+        with self._workspace.spill_buffer() as buffer:
+            open_group = _OpenGroup(buffer)
             for table in intake.sorted():
                 belonging = self._belonging(open_group, table)
                 open_group.add(table.slice(0, belonging))
@@ -317,9 +317,9 @@ class _Pieces:
 class _OpenGroup:
     """The rows, in order of their values, of a group of which more may come."""
 
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self._parts: list[Parked] = []
+    def __init__(self, buffer: SpillBuffer) -> None:
+        self._spill_buffer = buffer
+        self._parts: list[BufferedTable] = []
         self.last: pa.Table | None = None
         """Its last row, which has its key; None where no group is open."""
 
@@ -336,17 +336,17 @@ class _OpenGroup:
     def add(self, table: pa.Table) -> None:
         """Put rows at the end."""
         if table.num_rows:
-            self._parts.append(self._spool.put(table))
+            self._parts.append(self._spill_buffer.put(table))
             self.last = table.slice(table.num_rows - 1)
 
     def table(self) -> pa.Table:
         """Return all rows."""
-        return concat_tables([self._spool.read(part) for part in self._parts])
+        return concat_tables([self._spill_buffer.read(part) for part in self._parts])
 
     def chunks(self) -> Iterator[pa.Array]:
         """Give the values in order, some at a time."""
         for part in self._parts:
-            yield plain(self._spool.read(part).column(_VALUE))
+            yield plain(self._spill_buffer.read(part).column(_VALUE))
 
     def at(self, places: Sequence[int]) -> pa.Array:
         """Return the values at some places, ascending."""
@@ -355,7 +355,7 @@ class _OpenGroup:
         for part in self._parts:
             inside = [place - start for place in places if start <= place < start + part.rows]
             if inside:
-                values = self._spool.read(part).column(_VALUE)
+                values = self._spill_buffer.read(part).column(_VALUE)
                 found.append(plain(values.take(arrow_array(inside, pa.int64()))))
             start += part.rows
         return pa.concat_arrays(found)
@@ -363,7 +363,7 @@ class _OpenGroup:
     def clear(self) -> None:
         """Close the group."""
         for part in self._parts:
-            self._spool.drop(part)
+            self._spill_buffer.drop(part)
         self._parts, self.last = [], None
 
 

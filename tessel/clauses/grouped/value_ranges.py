@@ -24,7 +24,7 @@ from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.holistic import HeldValues, ordered_runs
 from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
 from tessel.clauses.grouped.hashing import BUCKETS, level_bucket_of
-from tessel.clauses.spill.spool import Parked
+from tessel.clauses.spill.spill_buffer import BufferedTable
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import cut_by_code, different_values, plain
 
@@ -57,14 +57,14 @@ class ValueRanges:
         self._kind = kind
         self._workspace = workspace
         self._level = level
-        self._spool = workspace.spool()
+        self._spill_buffer = workspace.spill_buffer()
         self._bounds: Integers | None = None
-        self._parts: list[list[Parked]] = []
+        self._parts: list[list[BufferedTable]] = []
         self._counts = np.zeros(0, np.int64)
 
     def close(self) -> None:
         """Hold nothing more."""
-        self._spool.close()
+        self._spill_buffer.close()
 
     def add(self, state: HeldValues) -> None:
         """Put the values of some states in."""
@@ -115,9 +115,9 @@ class ValueRanges:
             if start < stop:
                 own = None if times is None else times[start:stop]
                 self._counts[part] += stop - start if own is None else own.sum()
-                self._parts[part].append(self._spool.put(_table(numbers[start:stop], own)))
+                self._parts[part].append(self._spill_buffer.put(_table(numbers[start:stop], own)))
 
-    def _in_order(self, part: list[Parked]) -> Iterator[tuple[Integers, Integers]]:
+    def _in_order(self, part: list[BufferedTable]) -> Iterator[tuple[Integers, Integers]]:
         """Give the numbers of a range in order, each once, and how often each occurs."""
         check_cancelled()
         size = sum(each.nbytes for each in part)
@@ -125,11 +125,11 @@ class ValueRanges:
             inner = ValueRanges(self._kind, self._workspace, self._level + 1)
             with contextlib.closing(inner):
                 for each in part:
-                    inner._add(*_arrays(self._spool.read(each)))
+                    inner._add(*_arrays(self._spill_buffer.read(each)))
                 for inside in inner._parts:
                     yield from inner._in_order(inside)
             return
-        arrays = [_arrays(self._spool.read(each)) for each in part]
+        arrays = [_arrays(self._spill_buffer.read(each)) for each in part]
         numbers = np.concatenate([np.zeros(0, np.int64), *(own for own, _ in arrays)])
         times = np.concatenate([np.zeros(0, np.int64), *(own for _, own in arrays)])
         if not len(numbers):
@@ -163,14 +163,14 @@ class ValueBuckets:
     def __init__(self, workspace: Workspace, level: int = 0) -> None:
         self._workspace = workspace
         self._level = level
-        self._spool = workspace.spool()
-        self._parts: list[list[Parked]] = [[] for _ in range(BUCKETS)]
+        self._spill_buffer = workspace.spill_buffer()
+        self._parts: list[list[BufferedTable]] = [[] for _ in range(BUCKETS)]
         self.count = 0
         """How many values were put in."""
 
     def close(self) -> None:
         """Hold nothing more."""
-        self._spool.close()
+        self._spill_buffer.close()
 
     def add(self, state: HeldValues) -> None:
         """Put the values of some states in."""
@@ -189,17 +189,17 @@ class ValueBuckets:
             if size * _SHARE > self._workspace.account.held_limit and self._level < _MOST_LEVELS:
                 with contextlib.closing(ValueBuckets(self._workspace, self._level + 1)) as inner:
                     for each in part:
-                        inner._add(plain(self._spool.read(each).column(0)))
+                        inner._add(plain(self._spill_buffer.read(each).column(0)))
                     yield from inner.chunks()
             elif part:
-                arrays = [plain(self._spool.read(each).column(0)) for each in part]
+                arrays = [plain(self._spill_buffer.read(each).column(0)) for each in part]
                 yield different_values(pa.concat_arrays(arrays))[1]
 
     def _add(self, values: pa.Array) -> None:
         self.count += len(values)
         table = pa.table({"values": values})
         for number, part in cut_by_code(table, level_bucket_of([values], self._level), BUCKETS):
-            self._parts[number].append(self._spool.put(part))
+            self._parts[number].append(self._spill_buffer.put(part))
 
 
 def _table(numbers: Integers, times: Integers | None) -> pa.Table:

@@ -8,10 +8,10 @@ its turn comes. The result of ``collect`` is in no account.
 A clause that takes a stream finds the account and the files of its query by its stream::
 
     def consume(self, units, schema):
-        with workspace_of(units) as workspace, workspace.spool() as spool:
-            parked = [spool.put(unit.table) for unit in units]
-            for each in parked:
-                yield ...spool.take(each)
+        with workspace_of(units) as workspace, workspace.spill_buffer() as buffer:
+            buffered = [buffer.put(unit.table) for unit in units]
+            for each in buffered:
+                yield ...buffer.take(each)
 
 Barriers, the sorts, ``distinct``, aggregations and clauses of your own come here; nothing here
 knows a clause.
@@ -25,7 +25,7 @@ __getattr__ = names_from(
     __name__,
     {
         "file": "SpillBlock SpillFile give_back",
-        "spool": "AsideUnit Parked Spool",
+        "spill_buffer": "BufferedTable BufferedUnit SpillBuffer",
         "workspace": "Account UnitStream Workspace workspace_of",
     },
 )

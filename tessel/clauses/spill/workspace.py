@@ -1,4 +1,4 @@
-"""The workspace of one query: its account, and the spools that its clauses and barriers open.
+"""The workspace of one query: its account, and the spill buffers that clauses and barriers open.
 
 The account says how many bytes one query keeps alive.
 """
@@ -20,7 +20,7 @@ from tessel.options import Options, current
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillFile
     from tessel.clauses.spill.local_pool import LocalPool
-    from tessel.clauses.spill.spool import Spool
+    from tessel.clauses.spill.spill_buffer import SpillBuffer
 
 
 WORTH_GIVING_BACK_BYTES = 4 << 20
@@ -137,21 +137,21 @@ class Workspace(Closing):
     def __init__(self, options: Options) -> None:
         self.account = Account(options.live_bytes)
         self._directory = options.spill_directory
-        # Weak: a spool that its clause has closed and forgotten is not kept alive by this.
-        self._open: weakref.WeakSet[Spool | SpillFile] = weakref.WeakSet()
+        # Weak: a buffer that its clause has closed and forgotten is not kept alive by this.
+        self._open: weakref.WeakSet[SpillBuffer | SpillFile] = weakref.WeakSet()
 
     def close(self) -> None:
         """Close what is open."""
         for each in list(self._open):
             each.close()
 
-    def spool(self) -> Spool:
-        """Return a spool; close it when nothing in it is wanted any more."""
-        from tessel.clauses.spill.spool import Spool
+    def spill_buffer(self) -> SpillBuffer:
+        """Return a spill buffer; close it when nothing in it is wanted any more."""
+        from tessel.clauses.spill.spill_buffer import SpillBuffer
 
-        spool = Spool(self.account, self._directory)
-        self._open.add(spool)
-        return spool
+        buffer = SpillBuffer(self.account, self._directory)
+        self._open.add(buffer)
+        return buffer
 
     def file(self) -> SpillFile:
         """Return a file, for those who know that something does not fit."""

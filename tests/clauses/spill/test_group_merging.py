@@ -46,8 +46,8 @@ def test_groups_put_aside_come_back(budget: int, aside: bool, in_file: bool) -> 
                 codes, keys = found.codes, found.keys
                 groups.add(PartialGroups.of_rows(shape, part, codes, len(found), keys))
             assert groups.spilled == aside
-            spool = groups._spool
-            assert (spool is not None and spool.spilled > 0) == in_file
+            buffer = groups._spill_buffer
+            assert (buffer is not None and buffer.spilled > 0) == in_file
             tables = list(groups.finished())
         assert workspace.account.alive == 0
     sums = pa.concat_tables(tables).sort_by("k")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
 from tessel.clauses import QueryBuilder
-from tessel.clauses.spill import Account, SpillFile, Spool, Workspace, workspace_of
+from tessel.clauses.spill import Account, SpillBuffer, SpillFile, Workspace, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ClauseFailedError, SpillError
 from tessel.expression.schema import TableSchema
@@ -54,13 +54,13 @@ def _open_files(directory: Path) -> list[str]:
 @given(drawn=st.lists(tables(), max_size=4), limit=st.sampled_from([0, 50, 400, 1 << 20]))
 def test_tables_come_back_as_they_were(drawn: list[pa.Table], limit: int) -> None:
     account = Account(2 * limit)
-    with Spool(account) as spool:
-        parked = [spool.put(table) for table in drawn]
-        assert spool.held <= limit
-        assert account.alive == spool.held
-        for each, table in reversed(list(zip(parked, drawn, strict=True))):
-            _same(spool.read(each), table)
-            _same(spool.take(each), table)
+    with SpillBuffer(account) as buffer:
+        buffered = [buffer.put(table) for table in drawn]
+        assert buffer.held <= limit
+        assert account.alive == buffer.held
+        for each, table in reversed(list(zip(buffered, drawn, strict=True))):
+            _same(buffer.read(each), table)
+            _same(buffer.take(each), table)
     assert account.alive == 0
 
 
@@ -142,8 +142,8 @@ def test_a_place_that_is_not_there_and_a_full_disk_are_named(
 def test_a_workspace_closes_what_is_open(tmp_path: Path) -> None:
     def failing() -> None:
         with Workspace(Options(live_bytes=0, spill_directory=str(tmp_path))) as workspace:
-            spool, file = workspace.spool(), workspace.file()
-            spool.put(pa.table({"n": [1]}))
+            buffer, file = workspace.spill_buffer(), workspace.file()
+            buffer.put(pa.table({"n": [1]}))
             file.write(pa.table({"n": [1]}))
             assert len(_open_files(tmp_path)) == 2
             assert list(tmp_path.iterdir()) == []  # nobody else can find them

@@ -1,4 +1,4 @@
-"""A spool: tables held in memory while there is room, in a file from there on; units put aside."""
+"""The spill buffer: tables held in memory while there is room, and in a file from there on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tessel.closing import Closing
 from tessel.ecs import ProcessingUnit
 
 
-class Parked:
-    """A table that a spool keeps: in memory or in its file."""
+class BufferedTable:
+    """A table that a spill buffer keeps: in memory or in its file."""
 
     __slots__ = ("_block", "_table", "nbytes", "rows")
 
@@ -30,7 +30,7 @@ class Parked:
         return self._table is not None
 
 
-class Spool(Closing):
+class SpillBuffer(Closing):
     """Tables that are put aside for later; use as a context manager.
 
     A table stays in memory where it fits into what may be held (see :class:`Account`), and goes to
@@ -53,33 +53,33 @@ class Spool(Closing):
         """Bytes in the file."""
         return self._file.nbytes
 
-    def put(self, table: pa.Table, *, to_file: bool = False) -> Parked:
+    def put(self, table: pa.Table, *, to_file: bool = False) -> BufferedTable:
         """Put a table aside; ``to_file`` leaves it no choice."""
         fits = self._account.fits(table.nbytes)
         # A table without columns takes nothing, and Arrow's files would lose its rows.
         if table.num_columns and (to_file or not fits):
-            return Parked(table, self._file.write(table))
+            return BufferedTable(table, self._file.write(table))
         self._count(table.nbytes)
-        return Parked(table, None)
+        return BufferedTable(table, None)
 
-    def read(self, parked: Parked) -> pa.Table:
+    def read(self, buffered: BufferedTable) -> pa.Table:
         """Return a table and keep it."""
-        if parked._table is not None:
-            return parked._table
-        assert parked._block is not None
-        return self._file.read(parked._block)
+        if buffered._table is not None:
+            return buffered._table
+        assert buffered._block is not None
+        return self._file.read(buffered._block)
 
-    def take(self, parked: Parked) -> pa.Table:
+    def take(self, buffered: BufferedTable) -> pa.Table:
         """Return a table, which is held no more from now on."""
-        table = self.read(parked)
-        self.drop(parked)
+        table = self.read(buffered)
+        self.drop(buffered)
         return table
 
-    def drop(self, parked: Parked) -> None:
+    def drop(self, buffered: BufferedTable) -> None:
         """Hold a table no more."""
-        if parked._table is not None:
-            parked._table = None
-            self._count(-parked.nbytes)
+        if buffered._table is not None:
+            buffered._table = None
+            self._count(-buffered.nbytes)
 
     def close(self) -> None:
         """Hold nothing more and give the file's space back."""
@@ -92,8 +92,8 @@ class Spool(Closing):
         self._account.hold(size)
 
 
-class AsideUnit:
-    """A unit that may have to wait; its data are kept by a spool.
+class BufferedUnit:
+    """A unit that may have to wait; its data are kept by a spill buffer.
 
     Parameters
     ----------
@@ -101,29 +101,29 @@ class AsideUnit:
         Whether the data stay here all the same: of a unit that need not wait.
     """
 
-    def __init__(self, unit: ProcessingUnit, spool: Spool, *, holds: bool = False) -> None:
+    def __init__(self, unit: ProcessingUnit, buffer: SpillBuffer, *, holds: bool = False) -> None:
         self.nbytes = unit.nbytes
         self.rows = unit.num_rows
         self._unit = unit
-        self._spool = spool
-        self._parked: list[Parked] | None = None
+        self._spill_buffer = buffer
+        self._buffered: list[BufferedTable] | None = None
         if not holds:
-            self._parked = [spool.put(piece.table) for piece in unit.pieces]
+            self._buffered = [buffer.put(piece.table) for piece in unit.pieces]
             # An empty table of its own: a slice without rows would still hold all of them.
             facts = [piece.with_table(empty_table(piece.table.schema)) for piece in unit.pieces]
             self._unit = unit.with_pieces(facts, unit.schema)
 
     def unit(self) -> ProcessingUnit:
         """Return the unit with its data, which are no longer put aside."""
-        if self._parked is None:
+        if self._buffered is None:
             return self._unit
         pieces = [
-            piece.with_table(self._spool.take(parked))
-            for piece, parked in zip(self._unit.pieces, self._parked, strict=True)
+            piece.with_table(self._spill_buffer.take(buffered))
+            for piece, buffered in zip(self._unit.pieces, self._buffered, strict=True)
         ]
         return self._unit.with_pieces(pieces, self._unit.schema)
 
     def drop(self) -> None:
         """Keep the data no more."""
-        for parked in self._parked or ():
-            self._spool.drop(parked)
+        for buffered in self._buffered or ():
+            self._spill_buffer.drop(buffered)
