@@ -8,7 +8,7 @@ or text needs none of that. Whatever else is given goes to those functions.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "places",
     "rows_at",
     "scalar_text",
+    "table_of_rows",
     "unified",
 ]
 
@@ -220,6 +221,13 @@ def fill_null(values: Any, filler: Any) -> Any:
 def empty_table(schema: pa.Schema) -> pa.Table:
     """Return a table of a schema without rows."""
     return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def table_of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """Return a table of rows, each a value for each field; pandas is not imported for it."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    made = [arrow_array(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    return pa.table(made, schema=schema)
 
 
 def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:

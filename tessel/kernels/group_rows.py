@@ -125,7 +125,7 @@ def part_words(words: Any, shift: Any, starts: Any, places: Any, pairs: Any) -> 
 def find_first_rows(pairs: Any, starts: Any, shift: Any, table: Any, first: Any, part: int) -> int:
     """Write the first row that has each row's word, from a part on.
 
-    Return the part whose words found no room in the table, or how many parts there are.
+    Return the first part that has more words than the table takes, or how many parts there are.
     """
     mask, most = np.uint64(len(table) - 1), 3 * len(table) // 4
     for own in range(part, len(starts) - 1):

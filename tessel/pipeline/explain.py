@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import table_of_rows
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.display.documents import Document, Part, Table
@@ -80,6 +80,9 @@ _ASKED_SEGMENTS = 64
 _SHOWN_UNITS = 6
 _SHOWN_COLUMNS = 8
 _SHOWN_CHARACTERS = 120
+_CELLS = pa.schema(
+    [("table", pa.string()), ("row", pa.int64()), ("column", pa.string()), ("value", pa.string())]
+)
 
 
 @checks_arguments
@@ -142,10 +145,7 @@ class Explanation(Shown):
                     for name, value in named
                 ]
             cells += [(table.title, None, None, note) for note in table.notes]
-        names, types = ("table", "row", "column", "value"), (pa.string(), pa.int64())
-        columns = zip(*cells, strict=True)
-        made = [arrow_array(each, types[n == 1]) for n, each in enumerate(columns)]
-        return pa.table(made, names=list(names))
+        return table_of_rows(cells, _CELLS)
 
 
 def explain_plan(

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import table_of_rows
 from tessel.cached import cached
 from tessel.display.documents import Document, Table
 from tessel.display.shown import Shown
@@ -122,11 +122,10 @@ class Profile(Shown):
             (name, form, each.units, each.rows_in, each.rows_out, each.bytes, each.duration_ns)
             for (name, form), each in lines
         ]
-        names = ("clause", "form", "units", "rows_in", "rows_out", "bytes", "busy_ns")
-        types = [pa.string(), pa.string(), *[pa.int64()] * 5]
-        columns = zip(*rows, strict=True) if rows else [()] * len(names)
-        made = [arrow_array(column, kind) for column, kind in zip(columns, types, strict=True)]
-        return pa.table(made, names=list(names))
+        numbers = ("units", "rows_in", "rows_out", "bytes", "busy_ns")
+        fields = [(name, pa.string()) for name in ("clause", "form")]
+        fields += [(name, pa.int64()) for name in numbers]
+        return table_of_rows(rows, pa.schema(fields))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the events as a trace, for https://ui.perfetto.dev or ``chrome://tracing``.
