@@ -277,10 +277,14 @@ class BlockColumns:
         product = self._steps.step(Op.MULTIPLY, left, right)
         return product, self._steps.step(Op.PRODUCT_ERROR, left, right, product)
 
-    def whole_product(self, one: Number, other: Number, known: int | None) -> int:
-        """Return the register of the products of integers, which do not overflow; 0 if unknown."""
-        register = self._steps.step(Op.INTEGER_MULTIPLY, one.register, other.register)
-        return self.chosen(register, known, 0)
+    def parts(self, register: int, bits: int) -> dict[int, int]:
+        """Return registers of integers by place: those from ``bits`` on, and the signed rest."""
+        upper = self._steps.step(Op.SHIFT, register, c=bits)
+        return {0: self.combined(upper, -(1 << bits), register), bits: upper}
+
+    def multiplied(self, one: int, other: int) -> int:
+        """Return the register of the products of integers, which do not overflow."""
+        return self._steps.step(Op.INTEGER_MULTIPLY, *sorted((one, other)))
 
     def codes(self, name: str) -> tuple[Number, Entries] | None:
         """Return the codes of a column and its dictionary; None for what has none."""

@@ -57,7 +57,7 @@ _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
 _CHOOSE_OTHER_FLOAT = 30
 _FLOAT_RESIDUAL, _LOOKUP, _LOOKUP_FLOAT, _MEMBER, _DIVIDE = 31, 32, 33, 34, 35
-_INTEGER_LESS, _TEXT_EQUAL, _NUMBER_OF = 36, 39, 40
+_INTEGER_LESS, _TEXT_EQUAL, _NUMBER_OF, _SHIFT = 36, 39, 40, 41
 
 _EXPONENT, _EXCEPTIONS = 5, 1
 _STEPS_OF_RANGE = 2
@@ -383,6 +383,9 @@ def _run(
         elif op == _NUMBER_OF:
             cells = reinterpret(constants, np.int64)
             numbers_of_words(cells, c, b, integers, one, integers, out, rows)
+        elif op == _SHIFT:
+            for row in range(rows):
+                integers[out + row] = ((integers[one + row] >> (c - 1)) + 1) >> 1
         elif op == _FLOAT_RESIDUAL:
             float_residuals(floats, one, integers, two, c, out, rows)
         else:

@@ -58,24 +58,20 @@ class SumField(NamedTuple):
     kind, register
         What it is, and the register that holds it: of floats for floats, else of integers.
     exponent
-        All floats are below ``2**exponent`` in size; at most :data:`LARGEST_EXPONENT`, unless they
-        are whole.
+        All floats are below ``2**exponent`` in size; at most :data:`LARGEST_EXPONENT`.
     bits
         All integers of at most 42 bits are below ``2**bits`` in size.
-    whole
-        Whether all floats are whole numbers, which lose nothing where they are scaled down.
     """
 
     kind: FieldKind
     register: int
     exponent: int = 0
     bits: int = _INTEGER_BITS
-    whole: bool = False
 
     @property
     def is_too_large(self) -> bool:
         """Whether floats may be so large that scaling them down loses bits of small ones."""
-        return self.exponent > LARGEST_EXPONENT and not self.whole
+        return self.exponent > LARGEST_EXPONENT
 
     @property
     def is_float(self) -> bool:

@@ -119,6 +119,8 @@ class Op:
     """M[target] = whether a text of column a is the ``b`` bytes from ``tables[c]`` on."""
     NUMBER_OF = 40
     """I[target] = the number of I[a] in the hash table of MEMBER, −1 where it is not there."""
+    SHIFT = 41
+    """I[target] = I[a] / 2**c, rounded to a whole number, a half upwards; c is above 0."""
 
 
 INTEGER, FLOAT, TRUTH = 0, 1, 2
@@ -133,7 +135,7 @@ _TRUTH_STEPS = (
     *(Op.INTEGER_LESS, Op.INTEGER_LESS_EQUAL, Op.INTEGER_EQUAL, Op.TEXT_EQUAL),
 )
 
-STEP_KINDS = np.full(Op.NUMBER_OF + 1, INTEGER)
+STEP_KINDS = np.full(Op.SHIFT + 1, INTEGER)
 """By operation, the kind of the register that a step writes: INTEGER, FLOAT or TRUTH."""
 STEP_KINDS[np.array(_FLOAT_STEPS)] = FLOAT
 STEP_KINDS[np.array(_TRUTH_STEPS)] = TRUTH

@@ -291,6 +291,33 @@ def test_what_can_be_is_done_on_what_is_stored(text: str) -> None:
     assert both_ways(table, query.agg(a=("p", "std"), b=("v", "var"), c=("p", "vwap", "v")), 1000)
 
 
+@pytest.mark.parametrize("width", [20, 31, 32, 33, 40, 53, 54, 62, 63])
+def test_products_of_integers_of_any_size(width: int) -> None:
+    """Products past 64 bits are those of halves, whose ends are where they might overflow."""
+    random, rows, most = np.random.default_rng(width), 1200, 1 << width
+    wide = [*random.integers(-most, most, rows - 4).tolist(), -most, most - 1, -most, most - 1]
+    gone = random.random(rows) < 0.1
+    table = pa.table(
+        {
+            "t": pa.array(np.arange(rows), pa.timestamp("s")),
+            "k": np.arange(rows) % 3,
+            "wide": pa.array(wide, pa.int64()),
+            "other": pa.array(random.permutation(wide), pa.int64(), mask=gone),
+            "days": pa.array(random.integers(0, most, rows), pa.duration("us")),
+            "small": random.integers(1, 9, rows),
+        }
+    )
+    spreads: dict[str, Any] = {name: (name, "var") for name in ("wide", "other", "small")}
+    spreads |= {"days": ("days", "std"), "mean": ("small", "vwap", "wide")}
+    weighted = {"other_mean": ("other", "vwap", "wide"), "root": ("wide", "sem")}
+    for query in (QueryBuilder(), QueryBuilder().groupby("k"), QueryBuilder().resample("100s")):
+        assert both_ways(table, query.agg(**spreads, **weighted), 500)
+    mean = Fraction(sum(wide), rows)
+    exact = float(sum((value - mean) ** 2 for value in wide) / (rows - 1))
+    found = stored(table, index="t", rows=500).read("x", query=QueryBuilder().agg(**spreads))
+    assert found.to_arrow()["wide"].to_pylist() == [exact]
+
+
 def test_members_lie_as_low_as_integers_do() -> None:
     """A span begins at the least integer, which has no negative of 64 bits."""
     least = -(1 << 63)

@@ -219,6 +219,10 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
         lambda s, p, r, a, b, c: _in_range(s, p, stored_integers(s, a), c),
     ),
     Op.RESIDUAL: ("integers", _residual),
+    Op.SHIFT: (
+        "integers",
+        lambda s, p, r, a, b, c: (r.integers[a] >> c) + (r.integers[a] >> c - 1 & 1),
+    ),
     Op.PRODUCT_ERROR: ("floats", _product_error),
     Op.PRESENT: ("truths", lambda s, p, r, a, b, c: _present(s, a, b == 1)),
     Op.NUMBER: ("integers", lambda s, p, r, a, b, c: r.truths[a].astype(np.int64)),

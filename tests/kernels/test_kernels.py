@@ -147,6 +147,7 @@ def _every_step(data: st.DataObject, columns: int) -> list[tuple[int, ...]]:
         (draw(st.sampled_from([Op.AND, Op.OR, Op.XOR])), 2, 0, 1, 0),
         (Op.NOT, 3, 2, 0, 0),
         (Op.RESIDUAL, 6, 0, 0, draw(up)),
+        (Op.SHIFT, 2, 4, 0, draw(st.integers(1, 40))),
         (Op.ROW, 7, 0, 0, 0),
         (Op.COLUMN_RANGE, 4, draw(column), 0, 0),
         (Op.TABLE, 5, 0, 0, draw(st.integers(0, 3))),

@@ -2,12 +2,14 @@
 
 :mod:`~tessel.clauses.grouped.kernel_reductions` enters here with the columns of a reduction. Sums
 of scaled decimals add integers and the rounding residue of each value. Sums of other doubles add
-fixed-point limbs. Products are split into a rounded part and its error. Extremes compare stored
-integers where these have the order of the values.
+fixed-point limbs. Products of floats are split into a rounded part and its error, and integers
+whose products have more than 64 bits into halves. Extremes compare stored integers where these have
+the order of the values.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -32,6 +34,7 @@ from tessel.lazy import dataclass
 
 _FRACTION_BITS = 53
 _LARGEST_PRODUCT = 1 << 62
+"""Factors of larger products are split, so that products of their parts are not above it."""
 _LARGEST_PART = 1 << 48
 """A bound on the size of each part of a sum of one segment."""
 
@@ -83,10 +86,10 @@ class ReducedColumns:
 def _is_reducible(which: str, kind: pa.DataType) -> bool:
     """Return whether kernels may do a reduction on stored columns of a type."""
     types = pa.types
-    if is_numeric(kind) or types.is_float32(kind) or types.is_boolean(kind):
+    if is_numeric(kind) or types.is_float32(kind):
         return True
-    if types.is_decimal128(kind):
-        return which in ("sum", "least", "greatest")
+    if types.is_boolean(kind) or types.is_decimal128(kind):
+        return True
     return types.is_string(kind) and which in ("least", "greatest")
 
 
@@ -130,17 +133,14 @@ def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction
     one, other = program.number(first), program.number(second)
     if one is None or other is None:
         return None
+    if not one.is_float and not other.is_float:
+        return _whole_products(program, (one, other), known)
     largest = _largest(one) * _largest(other)
-    if not one.is_float and not other.is_float and largest < _LARGEST_PRODUCT:
-        whole = SumField.of_integers(program.whole_product(one, other, known), int(largest))
-        return _parts_of((whole,), _only)
     made = program.product(one, other, known)
     if made is None or not np.isfinite(float(largest)):
         return None
     product, error = made
     field = SumField.of_floats(product, float(largest))
-    if not one.is_float and not other.is_float:
-        field = field._replace(whole=True)
     # What rounding takes is at most half of the last bit.
     rest = field._replace(register=error, exponent=field.exponent - _FRACTION_BITS)
     # A tiny double would have a product below all doubles: its own limbs would tell.
@@ -152,14 +152,41 @@ def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction
         if number.is_float and _decimal_sum(program, name) is None
     ]
 
-    def sums(results: list[FieldResult]) -> dict[int, Integers]:
-        parts: dict[int, Integers] = {}
-        for result in results[:2]:
-            for place, held in cast(dict[int, Integers], result).items():
-                parts[place] = parts[place] + held if place in parts else held
-        return parts
+    return _parts_of((field, rest, *guards), lambda results: _added((0, 0), results[:2]))
 
-    return _parts_of((field, rest, *guards), sums)
+
+def _whole_products(
+    program: BlockProgram, factors: tuple[Number, Number], known: int | None
+) -> KernelReduction:
+    """Plan the sum of the products of integers, split where a product may leave 64 bits.
+
+    All are cut at one bit, the middle of the largest, so that of large ones no part is much larger
+    than another, and of smaller ones sums take fewer words.
+    """
+    largest, other = (int(_largest(each)) for each in factors)
+    bits, part = 0, largest * other
+    if part >= _LARGEST_PRODUCT:
+        bits = (max(largest, other).bit_length() + 1) // 2
+        part = max((max(largest, other) + (1 << bits >> 1)) >> bits, 1 << bits >> 1) ** 2
+    held = [program.chosen(each.register, known, 0) for each in factors]
+    parts = [program.parts(each, bits) if bits else {0: each} for each in held]
+    pairs = list(itertools.product(*(each.items() for each in parts)))
+    fields = [
+        SumField.of_integers(program.multiplied(left, right), part)
+        for (_, left), (_, right) in pairs
+    ]
+    places = [place + more for (place, _), (more, _) in pairs]
+    return _parts_of(fields, lambda results: _added(places, results))
+
+
+def _added(places: Sequence[int], results: Sequence[FieldResult]) -> dict[int, Integers]:
+    """Return sums by bit position, each moved up by so many places, as one sum."""
+    parts: dict[int, Integers] = {}
+    for start, result in zip(places, results, strict=True):
+        for place, held in cast(dict[int, Integers], result).items():
+            at = start + place
+            parts[at] = parts[at] + held if at in parts else held
+    return parts
 
 
 def _only(results: list[FieldResult]) -> Mapping[int, Integers]:
