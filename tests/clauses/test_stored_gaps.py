@@ -16,6 +16,7 @@ from tessel.clauses import QueryBuilder
 from tessel.expression import Expression, col, parse
 from tessel.expression.evaluate import evaluate
 from tessel.options import options
+from tessel.pipeline.planner import lower_aggregation
 from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.stored_ways import both_ways
 from tests.kernels.forced import LEVELS, in_form
@@ -342,6 +343,30 @@ def test_no_kind_of_column_is_forgotten(profile: str, which: str) -> None:
         query = QueryBuilder().filter(f"{some[0]} is not missing or k > 1")
         later = [name for name in some if which == "later" and name != "number_categories"]
         assert both_ways(table, query.groupby("k").agg(**aggregates), 800, profile, later), some
+
+
+_IN_NO_ORDER = {"entries", "nan_entries", "single_entries", "integer_entries", "times"}
+"""Dictionaries of numbers that are in no order are looked up, and their values counted."""
+
+
+@pytest.mark.parametrize("which", ["whole", "missing"])
+@pytest.mark.parametrize("name", sorted(_kinds(1).keys() - _IN_NO_ORDER))
+def test_values_of_every_kind_are_counted_as_they_are_stored(
+    name: str, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Different values and medians, of one group and of several."""
+    rows = 1500
+    held = _kinds(rows)[name]
+    if which == "missing":
+        gone = np.arange(rows) % 9 == 4
+        held = held.take(pa.array(np.where(gone, -1, np.arange(rows)), mask=gone))
+    columns = {"t": pa.array(np.arange(rows), pa.timestamp("s")), "k": np.arange(rows) % 4}
+    aggregates: dict[str, Any] = {"different": (name, "nunique")}
+    if name not in ("texts", "categories"):
+        aggregates |= {"median": (name, "median")}
+    monkeypatch.setattr(lower_aggregation, "_LEAST_HOLISTIC_ROWS", 1)
+    for query in (QueryBuilder(), QueryBuilder().groupby("k")):
+        assert both_ways(pa.table({**columns, name: held}), query.agg(**aggregates), 800)
 
 
 def test_the_largest_integer_is_a_minimum_like_others() -> None:

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables, empty_table
 from tessel.clauses.grouped.group_states import POSITION, GroupShape, StateKey
-from tessel.clauses.grouped.hashing import BUCKETS, level_bucket_of
+from tessel.clauses.grouped.hashing import BUCKETS, hash_column, level_bucket_of
 from tessel.clauses.grouped.numbered_keys import are_in_order
 from tessel.clauses.grouped.partial_groups import (
     PartialGroups,
@@ -38,6 +38,7 @@ from tessel.clauses.grouped.partial_groups import (
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import cut_by_code
 from tessel.closing import Closing
+from tessel.kernels.word_numbers import expected_words
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile
@@ -57,6 +58,9 @@ _RANGES_IN_LIMIT = 8
 
 _SAMPLED_GROUPS = 32
 """Merging of holistic states is tried with one group of so many, to see whether it helps."""
+
+_SAMPLED_VALUES = 1 << 12
+"""Of so many values it is foretold how many of all differ."""
 
 _LEAST_BYTES_A_STATE = 128
 """Above this the values are most of a state: one with a single value has about 40, its key too."""
@@ -204,7 +208,8 @@ class GroupMerge(Closing):
         if (self._by_range and not self._joins_early) or (self._only_values and self._stays):
             return limit
         most = limit // _JOIN_TAKES
-        return most // _VALUES_TAKE if self._values and not self._shape.keys else most
+        is_one = self._values and not self._shape.keys
+        return most // _VALUES_TAKE if is_one and not self._stays else most
 
     def _fits(self, size: int) -> bool:
         return self._workspace.account.fits(size) and self._size + size <= self._most
@@ -212,7 +217,7 @@ class GroupMerge(Closing):
     def _make_room(self, size: int) -> None:
         if self._size < self._least_size:
             return  # there is nowhere to put it, and joining it helps later
-        if self._only_values and self._stays is None:
+        if self._values and self._stays is None:
             self._stays = self._would_stay()
             if self._fits(size):
                 return
@@ -261,9 +266,12 @@ class GroupMerge(Closing):
     def _would_stay(self) -> bool:
         """Return whether merged values would take more than half the bytes of those held.
 
-        A sample of the groups tells. Of one group it is not tried: its values are put in order in
-        the end. Nor of small groups: there it is keys that take the bytes, and those are copied.
+        A sample of the groups tells, and one of the dictionaries where values have such. Of one
+        group it is not tried: its values are put in order in the end. Nor of small groups: there it
+        is keys that take the bytes, and those are copied.
         """
+        if not self._only_values:
+            return self._are_different()
         if not self._shape.keys:
             return True
         if self._size < _LEAST_BYTES_A_STATE * sum(each.num_rows for each in self._buffered):
@@ -271,6 +279,21 @@ class GroupMerge(Closing):
         joined = joined_groups(self._buffered)
         some = joined.take(np.arange(0, joined.num_rows, _SAMPLED_GROUPS))
         return some.compacted().nbytes * _WORTH_MERGING > some.nbytes
+
+    def _are_different(self) -> bool:
+        """Return whether nearly all values that are held differ, as dictionaries of units do."""
+        for key in self._values:
+            held = [own for each in self._buffered for own, _ in each.states[key].parts]
+            entries = [each.entries for each in held if each.entries is not None]
+            rows = sum(map(len, entries))
+            if key[1] != "different" or len(entries) < len(held) or rows == 0:
+                return False
+            step = max(1, rows // _SAMPLED_VALUES)
+            some = [each.take(arrow_array(np.arange(0, len(each), step))) for each in entries]
+            hashes = hash_column(pa.chunked_array(some)).view(np.int64)
+            if expected_words(hashes, rows) * _WORTH_MERGING <= rows:
+                return False
+        return True
 
     def _buffer(self, groups: PartialGroups, size: int) -> None:
         # A running total: adding the bytes of all that is held each time is quadratic in units.

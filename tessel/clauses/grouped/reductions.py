@@ -85,12 +85,14 @@ class ReducedColumns:
 
 def _is_reducible(which: str, kind: pa.DataType) -> bool:
     """Return whether kernels may do a reduction on stored columns of a type."""
+    return has_numbers(kind) or (pa.types.is_string(kind) and which in ("least", "greatest"))
+
+
+def has_numbers(kind: pa.DataType) -> bool:
+    """Return whether kernels make the values of a type of stored numbers, or integers behind it."""
     types = pa.types
-    if is_numeric(kind) or types.is_float32(kind):
-        return True
-    if types.is_boolean(kind) or types.is_decimal128(kind):
-        return True
-    return types.is_string(kind) and which in ("least", "greatest")
+    others = types.is_float32(kind) or types.is_boolean(kind) or types.is_decimal128(kind)
+    return others or is_numeric(kind)
 
 
 def is_numeric(kind: pa.DataType) -> bool:

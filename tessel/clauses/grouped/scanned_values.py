@@ -24,9 +24,10 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     has_integers,
     ordered_integers,
 )
+from tessel.clauses.aggregates.reductions import typed_values
 from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.grouped.partial_groups import PartialGroups
-from tessel.clauses.grouped.reductions import is_numeric
+from tessel.clauses.grouped.reductions import has_numbers
 from tessel.clauses.grouped.scanned_groups import reduced_groups
 from tessel.clauses.grouped.stored_keys import NumberedGroups, PlannedGroups, planned_groups
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
@@ -263,11 +264,17 @@ def _span(number: Number) -> int:
 
 
 def _group_values(runs: ValueRuns, column: _Column) -> GroupValues:
+    from tessel.kernels.group_rows import group_words
+
     entries = column.entries
     if entries is not None and has_integers(column.kind):
         runs, entries = replace(runs, numbers=numpy_array(entries)[runs.numbers]), None
     elif pa.types.is_uint64(column.kind):
         numbers = ordered_integers(arrow_array(runs.numbers.view(np.uint64)))
+        runs = replace(runs, numbers=numbers)
+    elif entries is None and not has_integers(column.kind):  # integers behind decimals
+        numbers, first = group_words(runs.numbers)
+        entries = typed_values(arrow_array(runs.numbers[first]), column.kind)
         runs = replace(runs, numbers=numbers)
     return GroupValues(runs, column.kind, column.places, entries)
 
@@ -293,7 +300,7 @@ def _integers(program: BlockProgram, name: str, kind: pa.DataType) -> _Column | 
     coded = program.codes(name)
     if coded is not None:
         return _of_codes(*coded, kind)
-    if not is_numeric(kind):
+    if not has_numbers(kind):
         return None
     decimal = decimal_integers(program, name, kind)
     if decimal is not None:

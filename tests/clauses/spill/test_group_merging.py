@@ -83,6 +83,36 @@ def test_states_of_values_are_held_as_they_come(different: int, budget: int, asi
     assert medians["m"].to_pylist() == [float(np.median(values[keys == key])) for key in range(20)]
 
 
+@pytest.mark.parametrize("keys", [(), ("k",)])
+@pytest.mark.parametrize("different", [40_000, 200])
+def test_texts_that_differ_are_not_joined_in_vain(
+    different: int, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample of dictionaries tells; those of texts that repeat are joined, and fit."""
+    joined: list[GroupMerge] = []
+    join = GroupMerge._join
+
+    def counted(merge: GroupMerge) -> None:
+        joined.append(merge)
+        join(merge)
+
+    monkeypatch.setattr(GroupMerge, "_join", counted)
+    numbers = np.random.default_rng(4).permutation(np.arange(40_000) % different)
+    table = pa.table({"k": numbers % 2, "n": pa.array(numbers).cast(pa.string())})
+    aggregates = (NamedAggregate("d", "n", find_aggregate("nunique")),)
+    shape = GroupShape(keys, aggregates, TableSchema(table.schema))
+    with Workspace(Options(live_bytes=1 << 20)) as room, GroupMerge(shape, room) as groups:
+        for start in range(0, table.num_rows, 2000):
+            part, codes, found = table.slice(start, 2000), np.zeros(2000, np.int64), []
+            if keys:
+                grouped = group_codes([part.column("k")], drop_missing=True)
+                codes, found = grouped.codes, grouped.keys
+            groups.add(PartialGroups.of_rows(shape, part, codes, 1 + len(keys), found))
+        assert (bool(joined), groups.spilled) == (different == 200, different > 200)
+        counts = [table["d"].to_pylist() for table in groups.finished()]
+    assert sum(sum(each) for each in counts) == different
+
+
 class _Sized:
     """Stands for partial groups, and counts how often it is asked for its bytes."""
 
