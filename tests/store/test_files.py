@@ -555,7 +555,7 @@ def test_pieces_of_whole_rows_are_what_arrow_reads_at_once(text: str, half: int)
         try:
             file = CsvFile(path, FileOptions(missing=()))
             patch.setattr(file_kinds, "BLOCK_BYTES", 2 * half)
-            batches = list(file.open(pa.schema(list(types.items())))[1])
+            batches = list(file.batches(pa.schema(list(types.items()))))
             found: Any = [list(row.values()) for batch in batches for row in batch.to_pylist()]
         except InvalidInputError:
             found = "refused"
