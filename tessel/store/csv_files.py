@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv as lines_of_text
+import functools
 import io
 import itertools
 import re
@@ -19,7 +20,15 @@ import pyarrow.types as pat
 from tessel.arrays import arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
-from tessel.store.csv_text import check_signs, end_of_rows, numbers_in_text, without_thousands
+from tessel.store.csv_text import (
+    TIME_FORMATS,
+    Piece,
+    Pieces,
+    check_signs,
+    misfit_note,
+    numbers_in_text,
+    without_thousands,
+)
 from tessel.store.file_kinds import (
     File,
     FileOptions,
@@ -29,24 +38,6 @@ from tessel.store.file_kinds import (
     there,
     unreadable,
 )
-
-TIME_FORMATS = (
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M",
-    "%Y/%m/%d",
-    "%Y.%m.%d %H:%M:%S",
-    "%Y.%m.%d",
-    "%Y%m%d %H:%M:%S",
-    "%b %d %Y %H:%M:%S",
-    "%b %d %Y",
-    "%b %d, %Y",
-    "%d %b %Y %H:%M:%S",
-    "%d %b %Y",
-    "%d-%b-%Y",
-)
-"""Forms of dates that are known beside ISO 8601. Of ``03/04/2010`` nobody knows which number is the
-month, so such a form is only taken when it is given."""
-
 
 _GUESSES = [
     pa.null(),
@@ -63,7 +54,6 @@ _GUESSES = [
 _CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
 """Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
 _NUMBERS = pat.is_integer, pat.is_floating, pat.is_decimal
-_LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
 _VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
 _COMMENT = re.compile(r"#(\s|#|$)")
 
@@ -188,7 +178,7 @@ class CsvFile(File):
         """
         from pyarrow import csv
 
-        def options(block: int, *, is_whole: bool) -> tuple[Any, Any]:
+        def options(block: int, done: int, *, is_whole: bool) -> tuple[Any, Any]:
             read = csv.ReadOptions(
                 use_threads=False,
                 block_size=block,
@@ -200,49 +190,23 @@ class CsvFile(File):
             parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=not is_whole)
             return read, parse
 
-        def part(text: bytearray, end: int) -> Part:
-            told = options(end, is_whole=True)
+        def parsed(piece: Piece) -> pa.RecordBatch:
+            told = options(piece.end, piece.start, is_whole=True)
+            with self._refusing():
+                found = csv.read_csv(pa.py_buffer(piece.rows), *told, converted).combine_chunks()
+            pieces.give_back(piece)
+            return (found.to_batches() or [no_rows(found.schema)])[0]
 
-            def parsed() -> pa.RecordBatch:
-                rows = pa.py_buffer(memoryview(text)[:end])
-                with self._refusing():
-                    found = csv.read_csv(rows, *told, converted).combine_chunks()
-                free.append(text)
-                return (found.to_batches() or [no_rows(found.schema)])[0]
-
-            return parsed
-
-        done = held = 0
-        free: list[bytearray] = []  # few places for all pieces: no page of memory is new
-        stream, text = self.text(), bytearray(size)
-        while self._has_pieces and len(text) <= _LONGEST_ROW:
-            held += (read := stream.readinto(memoryview(text)[held:]))
-            if not read:
-                if done and not held:
-                    return
-                if not done and text.find(b"\n", 0, held) < 0:  # no more than a header
-                    text[held : held + 1] = b"\n"
-                    held += 1
-            end = end_of_rows(text, held, self._delimiter) if read else held
-            if end is None:
-                break
-            if read and not done and text.count(b"\n", 0, end) <= self._first_line:
-                end = 0  # the names, and a row, belong to the first piece
-            if end:
-                piece, text = text, free.pop() if free else bytearray(len(text))
-                held -= end
-                text[:held] = memoryview(piece)[end : end + held]
-                yield part(piece, end)
-                done += end
-            elif held == len(text):  # a row that is longer
-                text = text + bytes(held)
-            if not read:
-                return
-        stream = self.text()
-        left = done
+        pieces = Pieces(self.text(), size, self._delimiter, self._first_line)
+        if self._has_pieces:
+            for piece in pieces:
+                yield functools.partial(parsed, piece)
+        if pieces.are_all:
+            return
+        stream, left = self.text(), pieces.done
         while left:
             left -= len(stream.read(min(left, file_kinds.BLOCK_BYTES)))
-        block = options(file_kinds.BLOCK_BYTES, is_whole=False)
+        block = options(file_kinds.BLOCK_BYTES, pieces.done, is_whole=False)
         with self._refusing():
             yield from there(csv.open_csv(stream, *block, converted))
 
@@ -312,11 +276,21 @@ class CsvFile(File):
             for name, kinds in fitting.items():
                 if len(kinds) > 1:
                     text = self._plain(batch.column(name)).drop_null()
-                    kinds = self._fitting(text, kinds)
+                    before, kinds = kinds[0], self._fitting(text, kinds)
+                    if len(kinds) == 1 and not pat.is_null(before):
+                        self._note_misfit(name, text, before)
                     if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
                     fitting[name] = kinds
         return {name: kinds[0] for name, kinds in fitting.items()}
+
+    def _note_misfit(self, name: str, text: pa.Array, kind: pa.DataType) -> None:
+        """Note the first of some values that is none of the type that a column had before it."""
+        while len(text) > 1:
+            half = len(text) // 2
+            fits = len(self._fitting(text[:half], [kind, pa.string()])) > 1
+            text = text[half:] if fits else text[:half]
+        self.notes += (misfit_note(name, text[0].as_py(), kind),)
 
     def _fitting(self, text: pa.Array, kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return those types, the widest of which is text, that every value can be read as."""
