@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
@@ -22,6 +23,7 @@ __all__ = [
     "CancelFlag",
     "check_cancelled",
     "current_flag",
+    "run_ahead",
     "thread_pool",
 ]
 
@@ -96,3 +98,14 @@ class _Pool(ThreadPoolExecutor):
 def thread_pool(workers: int, name: str) -> ThreadPoolExecutor:
     """Return threads for a block, which ends them."""
     return _Pool(workers, thread_name_prefix=name)
+
+
+def run_ahead(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], T]], most: int) -> Iterator[T]:
+    """Return what tasks return, in their order; at most so many run, or wait to be taken."""
+    begun: deque[Future[T]] = deque()
+    for task in tasks:
+        begun.append(pool.submit(task))
+        if len(begun) >= most:
+            yield begun.popleft().result()
+    while begun:
+        yield begun.popleft().result()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -130,6 +131,40 @@ def test_queries_make_arrays_by_buffers() -> None:
                 continue
             name = node.func.attr
             of_arrow = name in ("array", "scalar") and ast.unparse(node.func.value) == "pa"
-            if of_arrow or name in ("to_numpy", "empty_table"):
+            if of_arrow or name in ("to_numpy", "empty_table") or _takes_python(node):
                 found[path.name, name] = found.get((path.name, name), 0) + 1
     assert found == UNKNOWN
+
+
+def _takes_python(call: ast.Call) -> bool:
+    """Return whether a function of Arrow is given a value of Python that it makes a scalar of."""
+    assert isinstance(call.func, ast.Attribute)
+    name = call.func.attr.removesuffix("_") if call.func.attr in ("and_", "or_") else call.func.attr
+    if ast.unparse(call.func.value) != "pc" or name not in pc.list_functions():
+        return False
+    arity = pc.get_function(name).arity
+    values = call.args if arity is Ellipsis else call.args[:arity]
+    return any(
+        isinstance(each, ast.Constant | ast.UnaryOp)
+        or (isinstance(each, ast.Name) and each.id.isupper())
+        for each in values
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "is_one"),
+    [
+        ("pc.greater(lengths, 1)", True),
+        ("pc.and_(pc.less(a, -1), b)", False),
+        ("pc.less(a, -1)", True),
+        ("pc.less_equal(size, _MOST)", True),
+        ("pc.binary_join_element_wise(text, ends, '')", True),
+        ("pc.starts_with(text, '0')", False),
+        ("pc.is_in(a, value_set=b)", False),
+        ("np.greater(a, 1)", False),
+    ],
+)
+def test_values_of_python_are_seen(call: str, is_one: bool) -> None:
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    assert _takes_python(node) == is_one

@@ -86,11 +86,14 @@ COMMANDS = """
 from pathlib import Path
 from tessel.cli.app import app
 file = Path(PLACE, "a.csv")
-file.write_text("at,s,p\\n2024-01-01 00:00:00,A,1.5\\n2024-01-02 00:00:00,B,2.5\\n")
+file.write_text("at,s,p,n\\n2024-01-01 00:00:00,A,1.5,1\\n2024-01-02 00:00:00,B,2.5,2\\n")
+lines = Path(PLACE, "a.jsonl")
+lines.write_text('{"at": "2024-01-01 00:00:00", "n": 1, "p": 1.5}\\n')
 import contextlib, io
 for words in (
-    f"import {file} --symbol t --index at", "ls", "show t", "show t -o csv", "log", "versions t",
-    "diff 1 1", "explain t --analyze", "tag create x", "tag list",
+    f"import {file} --symbol t --index at", f"import {lines} --symbol u --index at",
+    "ls", "show t", "show t -o csv", "log", "versions t", "diff 1 1", "explain t --analyze",
+    "tag create x", "tag list",
 ):
     with contextlib.redirect_stdout(io.StringIO()):
         assert not app([*words.split(), "-s", f"{PLACE}/shop"], standalone_mode=False), words

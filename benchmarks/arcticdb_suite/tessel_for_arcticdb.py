@@ -43,8 +43,11 @@ def _put_in_place() -> None:
     adb.Library._nvs = property(Native.of)  # type: ignore[attr-defined]
     described = reading.NameWithDType
     reading.NameWithDType = lambda name, kind: described(name, _Kind(kind))  # type: ignore[attr-defined]
-    raised = {name: getattr(adb.exceptions, name) for name in adb.exceptions.__all__}
-    raised = {name: _Kinds(v) if isinstance(v, tuple) else v for name, v in raised.items()}
+    raised = {
+        name: _Kinds(value) if isinstance(value, tuple) else value
+        for name, value in vars(adb.exceptions).items()
+        if isinstance(value, tuple) or (inspect.isclass(value) and issubclass(value, Exception))
+    }
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("arcticdb", "arcticdb_ext"):
             for each, value in {**ours, **raised}.items():

@@ -140,7 +140,9 @@ class _Evaluation:
         value = yield self._as_written(name, chosen, {})
         value = _rows(value, chosen.num_rows, self._types[name].result)
         places = pc.cast(pc.cumulative_sum(pc.cast(reach, pa.int64())), pa.int64())
-        places = pc.if_else(reach, pc.subtract(places, 1), arrow_scalar(None, pa.int64()))
+        places = pc.if_else(
+            reach, pc.subtract(places, arrow_scalar(1)), arrow_scalar(None, pa.int64())
+        )
         return value.take(places)
 
     def _chain(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv as lines_of_text
+import functools
 import io
 import itertools
 import re
@@ -16,28 +17,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
-from tessel.store.csv_text import check_signs, end_of_rows, numbers_in_text, without_thousands
-from tessel.store.file_kinds import File, FileOptions, UnfitError, no_rows, unreadable
-
-TIME_FORMATS = (
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M",
-    "%Y/%m/%d",
-    "%Y.%m.%d %H:%M:%S",
-    "%Y.%m.%d",
-    "%Y%m%d %H:%M:%S",
-    "%b %d %Y %H:%M:%S",
-    "%b %d %Y",
-    "%b %d, %Y",
-    "%d %b %Y %H:%M:%S",
-    "%d %b %Y",
-    "%d-%b-%Y",
+from tessel.store.csv_text import (
+    TIME_FORMATS,
+    Piece,
+    Pieces,
+    check_signs,
+    misfit_note,
+    numbers_in_text,
+    without_thousands,
 )
-"""Forms of dates that are known beside ISO 8601. Of ``03/04/2010`` nobody knows which number is the
-month, so such a form is only taken when it is given."""
-
+from tessel.store.file_kinds import (
+    File,
+    FileOptions,
+    Part,
+    UnfitError,
+    no_rows,
+    there,
+    unreadable,
+)
 
 _GUESSES = [
     pa.null(),
@@ -54,7 +54,6 @@ _GUESSES = [
 _CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
 """Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
 _NUMBERS = pat.is_integer, pat.is_floating, pat.is_decimal
-_LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
 _VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
 _COMMENT = re.compile(r"#(\s|#|$)")
 
@@ -133,8 +132,8 @@ class CsvFile(File):
 
     def open(
         self, schema: pa.Schema | None, *, as_text: bool = False
-    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Return the columns and the rows; ``as_text`` converts none of them."""
+    ) -> tuple[pa.Schema, Iterator[Part]]:
+        """Return the columns and the parts of the rows; ``as_text`` converts no value."""
         from pyarrow import csv
 
         options = self.options
@@ -164,24 +163,24 @@ class CsvFile(File):
         )
         # By pieces of 1 MB, which caches hold, 3 M rows cost less than by 0.5, 2 or 4 MB.
         size = file_kinds.BLOCK_BYTES // (1 if schema is None else 8)
-        rows = self._refusing(self._parsed(converted, size))
-        first = next(rows)
+        parts = self._parts(converted, size)
+        first = next(parts)()
         for field in first.schema:
             if pat.is_binary(field.type) and field.name not in options.types:
                 raise self._other_encoding(f"column {field.name!r}", field.name)
-        return first.schema, itertools.chain([first], rows)
+        return first.schema, itertools.chain([lambda: first], parts)
 
-    def _parsed(self, converted: Any, size: int) -> Iterator[pa.RecordBatch]:
-        """Return the rows, in at least one batch, by pieces of some size in bytes.
+    def _parts(self, converted: Any, size: int) -> Iterator[Part]:
+        """Return the rows, in at least one part, by pieces of some size in bytes.
 
-        Arrow parses a piece of whole rows on several threads. Where bytes do not say for sure where
-        rows end, its reader of streams goes on, on one.
+        A piece of whole rows is parsed by whichever thread has time. Where bytes do not say for
+        sure where rows end, Arrow's reader of streams goes on.
         """
         from pyarrow import csv
 
-        def options(block: int, *, is_whole: bool, threads: bool = True) -> tuple[Any, Any]:
+        def options(block: int, done: int, *, is_whole: bool) -> tuple[Any, Any]:
             read = csv.ReadOptions(
-                use_threads=threads,
+                use_threads=False,
                 block_size=block,
                 encoding=self._encoding.removesuffix("-sig"),
                 column_names=self._names,
@@ -191,46 +190,30 @@ class CsvFile(File):
             parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=not is_whole)
             return read, parse
 
-        done = held = 0
-        stream, text = self.text(), bytearray(size)  # one place for all pieces: no page is new
-        while self._has_pieces and len(text) <= _LONGEST_ROW:
-            held += (read := stream.readinto(memoryview(text)[held:]))
-            if not read:
-                if done and not held:
-                    return
-                if not done and text.find(b"\n", 0, held) < 0:  # no more than a header
-                    text[held : held + 1] = b"\n"
-                    held += 1
-            end = end_of_rows(text, held, self._delimiter) if read else held
-            if end is None:
-                break
-            if read and not done and text.count(b"\n", 0, end) <= self._first_line:
-                end = 0  # the names, and a row, belong to the first piece
-            if end:
-                rows = pa.py_buffer(memoryview(text)[:end])
-                try:
-                    found = csv.read_csv(rows, *options(end, is_whole=True), converted)
-                except pa.ArrowInvalid:  # again, so that the first error is told
-                    alone = options(end, is_whole=True, threads=False)
-                    found = csv.read_csv(rows, *alone, converted)
-                yield from found.combine_chunks().to_batches() or [no_rows(found.schema)]
-                done, held = done + end, held - end
-                text[:held] = text[end : end + held]
-            elif held == len(text):  # a row that is longer
-                text = text + bytes(held)
-            if not read:
-                return
-        stream = self.text()
-        left = done
+        def parsed(piece: Piece) -> pa.RecordBatch:
+            told = options(piece.end, piece.start, is_whole=True)
+            with self._refusing():
+                found = csv.read_csv(pa.py_buffer(piece.rows), *told, converted).combine_chunks()
+            pieces.give_back(piece)
+            return (found.to_batches() or [no_rows(found.schema)])[0]
+
+        pieces = Pieces(self.text(), size, self._delimiter, self._first_line)
+        if self._has_pieces:
+            for piece in pieces:
+                yield functools.partial(parsed, piece)
+        if pieces.are_all:
+            return
+        stream, left = self.text(), pieces.done
         while left:
             left -= len(stream.read(min(left, file_kinds.BLOCK_BYTES)))
-        block = options(file_kinds.BLOCK_BYTES, is_whole=False)
-        yield from csv.open_csv(stream, *block, converted)
+        block = options(file_kinds.BLOCK_BYTES, pieces.done, is_whole=False)
+        with self._refusing():
+            yield from there(csv.open_csv(stream, *block, converted))
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by the first block of text."""
         types = super().first_types()
-        text = next(self.open(None, as_text=True)[1])
+        text = next(self.open(None, as_text=True)[1])()
         vars(self).pop("share", None)
         given = self._given(None)
         for name in types:
@@ -263,7 +246,8 @@ class CsvFile(File):
             return super()._cast(batch, field)
         is_given = field.name in self.options.types
         if not is_given:
-            zeros = pc.and_(pc.starts_with(values, "0"), pc.greater(pc.binary_length(values), 1))
+            is_long = pc.greater(pc.binary_length(values), arrow_scalar(1))
+            zeros = pc.and_(pc.starts_with(values, "0"), is_long)
             codes = _CODES[pa.int64()]
             if pc.any(zeros).as_py() and pc.any(pc.match_substring_regex(values, codes)).as_py():
                 raise UnfitError(self)
@@ -286,16 +270,27 @@ class CsvFile(File):
             name: [given] if (given := self.options.types.get(name)) else _GUESSES
             for name in self.types
         }
-        _, batches = self.open(None, as_text=True)
-        for batch in batches:
+        _, parts = self.open(None, as_text=True)
+        for read in parts:
+            batch = read()
             for name, kinds in fitting.items():
                 if len(kinds) > 1:
                     text = self._plain(batch.column(name)).drop_null()
-                    kinds = self._fitting(text, kinds)
+                    before, kinds = kinds[0], self._fitting(text, kinds)
+                    if len(kinds) == 1 and not pat.is_null(before):
+                        self._note_misfit(name, text, before)
                     if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
                     fitting[name] = kinds
         return {name: kinds[0] for name, kinds in fitting.items()}
+
+    def _note_misfit(self, name: str, text: pa.Array, kind: pa.DataType) -> None:
+        """Note the first of some values that is none of the type that a column had before it."""
+        while len(text) > 1:
+            half = len(text) // 2
+            fits = len(self._fitting(text[:half], [kind, pa.string()])) > 1
+            text = text[half:] if fits else text[:half]
+        self.notes += (misfit_note(name, text[0].as_py(), kind),)
 
     def _fitting(self, text: pa.Array, kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return those types, the widest of which is text, that every value can be read as."""
@@ -322,9 +317,10 @@ class CsvFile(File):
 
         return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
 
-    def _refusing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
         try:
-            yield from batches
+            yield
         except pa.ArrowInvalid as error:
             raise self._refusal(error) from error
 

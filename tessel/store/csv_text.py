@@ -1,9 +1,12 @@
-"""What text of CSV says: where rows end, and how a column of it becomes numbers."""
+"""What text of CSV says: where rows end, and how a column of it becomes numbers or times."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +14,25 @@ import pyarrow.compute as pc
 
 from tessel.errors import InvalidInputError
 
+TIME_FORMATS = (
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d",
+    "%Y.%m.%d %H:%M:%S",
+    "%Y.%m.%d",
+    "%Y%m%d %H:%M:%S",
+    "%b %d %Y %H:%M:%S",
+    "%b %d %Y",
+    "%b %d, %Y",
+    "%d %b %Y %H:%M:%S",
+    "%d %b %Y",
+    "%d-%b-%Y",
+)
+"""Forms of dates that are known beside ISO 8601. Of ``03/04/2010`` nobody knows which number is the
+month, so such a form is only taken when it is given."""
+
+_LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
+_MOSTLY = 0.9  # of the values of a column are numbers, if it may be meant as one of numbers
 _COMMA_DECIMALS = r"^\s*[-+]?\d+,\d+\s*$"
 _THOUSANDS = r"^\s*[-+]?(\d+|\d{{1,3}}({}\d{{3}})+)({}\d+)?\s*$"
 
@@ -34,24 +56,32 @@ def check_signs(path: Path, delimiter: str, decimal: str, thousands: str | None)
 
 
 def numbers_in_text(name: str, values: pa.Array, delimiter: str, decimal: str) -> tuple[str, ...]:
-    """Return notes, if any, on how a column of text with commas in its numbers becomes numbers."""
-    if "," not in (delimiter, decimal) and _are(values, _COMMA_DECIMALS):
+    """Return notes, if any, on how a column of text that has numbers becomes one of numbers."""
+    if "," not in (delimiter, decimal) and pc.all(_are(values, _COMMA_DECIMALS)).as_py():
         return (f"column {name!r} is text such as 1,5 (--decimal ,)",)
     between = "." if decimal == "," else ","
-    if not _are(values, _THOUSANDS.format(*map(re.escape, (between, decimal)))):
+    are = _are(values, _THOUSANDS.format(*map(re.escape, (between, decimal))))
+    if pc.all(are).as_py():
+        return (f"column {name!r} is text such as 1{between}234{decimal}5 (--thousands {between})",)
+    if pc.mean(are).as_py() < _MOSTLY:
         return ()
-    return (f"column {name!r} is text such as 1{between}234{decimal}5 (--thousands {between})",)
+    return (misfit_note(name, values.filter(pc.invert(are))[0].as_py(), "number"),)
+
+
+def misfit_note(name: str, value: str, kind: object) -> str:
+    """Return the note on a value for which a column is one of text."""
+    return f"column {name!r} is text: {value!r} is no {kind} (--missing {shlex.quote(value)})"
 
 
 def without_thousands(values: pa.Array, between: str, decimal: str) -> pa.Array:
     """Return text whose numbers are without what lies between their thousands."""
     form = _THOUSANDS.format(*map(re.escape, (between, decimal)))
-    are = pc.match_substring_regex(values, form)
+    are = _are(values, form)
     return pc.if_else(are, pc.replace_substring(values, between, ""), values)
 
 
-def _are(values: pa.Array, form: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(values, form)).as_py())
+def _are(values: pa.Array, form: str) -> pa.Array:
+    return pc.match_substring_regex(values, form)
 
 
 def end_of_rows(text: bytearray, size: int, delimiter: str) -> int | None:
@@ -77,3 +107,72 @@ def end_of_rows(text: bytearray, size: int, delimiter: str) -> int | None:
     while end and (before := int(np.searchsorted(places, end))) % 2:
         end = text.rfind(b"\n", 0, int(places[before - 1])) + 1
     return end
+
+
+class Piece(NamedTuple):
+    """Whole rows of a text, behind those of the piece before it."""
+
+    text: bytearray
+    end: int
+    start: int
+    """How many bytes of the text lie before it."""
+
+    @property
+    def rows(self) -> memoryview:
+        """Its bytes."""
+        return memoryview(self.text)[: self.end]
+
+
+class Pieces:
+    """Text that is cut where rows end, as far as its bytes say where that is.
+
+    Parameters
+    ----------
+    size
+        The bytes that are read for a piece, if no row is longer.
+    first_line
+        The number of the last line of the header; the first piece has a row behind it.
+
+    Attributes
+    ----------
+    done
+        How many bytes the pieces so far have.
+    are_all
+        Whether they have all of the text.
+    """
+
+    def __init__(self, stream: pa.NativeFile, size: int, delimiter: str, first_line: int) -> None:
+        self._stream, self._size = stream, size
+        self._delimiter, self._first_line = delimiter, first_line
+        self._free: list[bytearray] = []  # few places for all pieces: no page of memory is new
+        self.done = 0
+        self.are_all = False
+
+    def give_back(self, piece: Piece) -> None:
+        """Let the bytes of a piece be those of another; by any thread."""
+        self._free.append(piece.text)
+
+    def __iter__(self) -> Iterator[Piece]:
+        held, text = 0, bytearray(self._size)
+        while len(text) <= _LONGEST_ROW:
+            held += (read := self._stream.readinto(memoryview(text)[held:]))
+            if not read and not self.done and text.find(b"\n", 0, held) < 0:  # a header, no more
+                text[held : held + 1] = b"\n"
+                held += 1
+            end = end_of_rows(text, held, self._delimiter) if read else held
+            if end is None:
+                return
+            if read and not self.done and text.count(b"\n", 0, end) <= self._first_line:
+                end = 0  # the names, and a row, belong to the first piece
+            if end:
+                piece = Piece(text, end, self.done)
+                text = self._free.pop() if self._free else bytearray(len(text))
+                held -= end
+                text[:held] = piece.text[end : end + held]
+                self.done += end
+                yield piece
+            elif held == len(text):  # a row that is longer
+                text = text + bytes(held)
+            if not read:
+                self.are_all = True
+                return

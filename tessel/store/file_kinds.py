@@ -6,16 +6,19 @@ Parquet, Arrow and JSON lines are here; CSV, which takes the most, is :mod:`tess
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.cancelling import run_ahead, thread_pool
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.lazy import dataclass
+from tessel.options import current
 from tessel.store.frames import check_column_names
 
 BLOCK_BYTES = 8 << 20
@@ -73,6 +76,12 @@ class FileOptions:
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
 
 
+Part = Callable[[], pa.RecordBatch]
+"""Reads some of the rows of a file, on any thread, while others are read."""
+
+_AHEAD = 2  # parts a thread that are read, or wait to be taken
+
+
 class UnfitError(Exception):
     """A value of a text file does not fit the type that its first block gave the column."""
 
@@ -117,18 +126,26 @@ class File:
         return self.types
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Return the rows as batches of a schema."""
+        """Return the rows as batches of a schema, which threads read ahead."""
+
+        def cast(read: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+            batch = read()
+            columns = [self._cast(batch, field) for field in schema]
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        workers = current().workers
         try:
-            for batch in self.open(schema)[1]:
-                columns = [self._cast(batch, field) for field in schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            with thread_pool(workers, "tessel-read") as pool:
+                parts = self.open(schema)[1]
+                tasks = (functools.partial(cast, read) for read in parts)
+                yield from run_ahead(pool, tasks, _AHEAD * workers)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise unreadable(self.path, error) from error
         finally:
             vars(self).pop("share", None)
 
-    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Return the columns as they lie in the file, and the rows."""
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
+        """Return the columns as they lie in the file, and its parts, in their order."""
         raise NotImplementedError
 
     def text(self) -> pa.NativeFile:
@@ -157,7 +174,7 @@ class File:
 class ParquetFile(File):
     """A file of Parquet, read by row groups."""
 
-    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
         """Return the columns and the rows as they lie in the file."""
         from pyarrow import parquet
 
@@ -173,13 +190,13 @@ class ParquetFile(File):
                     read += batch.num_rows
                     yield batch
 
-        return opened.schema_arrow.remove_metadata(), batches()
+        return opened.schema_arrow.remove_metadata(), there(batches())
 
 
 class ArrowFile(File):
     """A file or stream of Arrow, or a Feather file of the first version."""
 
-    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
         """Return the columns and the rows as they lie in the file."""
         with pa.OSFile(str(self.path)) as start:
             is_file, is_feather = (magic := start.read(6)) == b"ARROW1", magic[:4] == b"FEA1"
@@ -187,13 +204,13 @@ class ArrowFile(File):
             from pyarrow import feather
 
             table = feather.read_table(self.path)
-            return table.schema, iter(table.to_batches())
+            return table.schema, there(table.to_batches())
         if not is_file:
             stream = pa.ipc.open_stream(str(self.path))
-            return stream.schema.remove_metadata(), iter(stream)
+            return stream.schema.remove_metadata(), there(stream)
         reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
         numbers = range(reader.num_record_batches)
-        return reader.schema.remove_metadata(), (reader.get_batch(at) for at in numbers)
+        return reader.schema.remove_metadata(), there(map(reader.get_batch, numbers))
 
 
 class JsonLines(File):
@@ -202,7 +219,7 @@ class JsonLines(File):
     _changed = re.compile(r"Column\(/(.*?)\) changed from (\S+) to (\S+)")
     _settled = False
 
-    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
         """Return the columns and the rows as they lie in the file."""
         from pyarrow import json
 
@@ -218,7 +235,7 @@ class JsonLines(File):
             if schema is not None and not self._settled:
                 raise UnfitError(self) from error
             raise self._refusal(error, next(self._blocks(), b""), 0) from error
-        return reader.schema, self._rows(iter(reader))
+        return reader.schema, there(self._rows(iter(reader)))
 
     def settled_types(self) -> dict[str, pa.DataType]:
         """Return types that hold every value, by those of each block of lines."""
@@ -292,6 +309,12 @@ class JsonLines(File):
             path=str(self.path),
             column=name,
         )
+
+
+def there(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+    """Return rows that one reader reads, one batch after the other, as parts."""
+    for batch in batches:
+        yield lambda batch=batch: batch  # type: ignore[misc]
 
 
 def unreadable(path: Path, what: object) -> InvalidInputError:

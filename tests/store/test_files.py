@@ -27,8 +27,8 @@ from tessel.errors import (
     SchemaMismatchError,
 )
 from tessel.store import file_kinds
-from tessel.store.csv_files import TIME_FORMATS, CsvFile
-from tessel.store.csv_text import end_of_rows
+from tessel.store.csv_files import CsvFile
+from tessel.store.csv_text import TIME_FORMATS, end_of_rows
 from tessel.store.file_kinds import FileOptions
 from tessel.store.files import Files
 
@@ -555,7 +555,7 @@ def test_pieces_of_whole_rows_are_what_arrow_reads_at_once(text: str, half: int)
         try:
             file = CsvFile(path, FileOptions(missing=()))
             patch.setattr(file_kinds, "BLOCK_BYTES", 2 * half)
-            batches = list(file.open(pa.schema(list(types.items())))[1])
+            batches = list(file.batches(pa.schema(list(types.items()))))
             found: Any = [list(row.values()) for batch in batches for row in batch.to_pylist()]
         except InvalidInputError:
             found = "refused"
@@ -648,6 +648,45 @@ def test_the_note_of_numbers_with_thousands_makes_them_numbers(
     found = read_files([tmp_path / "a.csv"], **options)["amount"]
     assert found.to_pylist() == numbers
     assert found.type == (pa.int64() if isinstance(numbers[0], int) else pa.float64())
+
+
+@pytest.mark.parametrize("block", [64, 8 << 20])
+@pytest.mark.parametrize(
+    ("rows", "value", "kind"),
+    [
+        (["1.5"] * 30 + ["no value"] + ["2"] * 30 + ["?"], "no value", "double"),
+        (["1"] * 30 + ["2.5"] * 30 + ["2024-01-01", "?"], "2024-01-01", "double"),
+        (["", *["7"] * 60, "?"], "?", "int64"),
+        (["2024-01-01"] * 60 + ["?"], "?", "date32[day]"),
+        (["x"] + ["1"] * 5 + ["?"], None, None),
+    ],
+)
+def test_the_value_for_which_a_column_is_text_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[str],
+    value: str | None,
+    kind: str,
+    block: int,
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    (tmp_path / "a.csv").write_text("\n".join(["n,m", *(f"{row},0" for row in rows), ""]))
+    files = Files([tmp_path / "a.csv"])
+    files.take(list)
+    assert files.schema.field("n").type == pa.string()
+    if block > 64 and kind is not None:  # then one look says that it is text
+        kind = "number"
+    if value is None or (block > 64 and rows[0] == "2024-01-01"):
+        assert files.notes == []
+    else:
+        (note,) = files.notes
+        told = "'no value'" if value == "no value" else value
+        assert note.startswith(f"column 'n' is text: {value!r} is no {kind} (--missing ")
+        assert note.endswith((f"--missing {told})", f"--missing '{told}')"))
+    if value == "no value":
+        missing = ("", "no value", "?")
+        found = read_files([tmp_path / "a.csv"], missing=missing)["n"]
+        assert found.type == pa.float64()
 
 
 @pytest.mark.parametrize("block", [64, 8 << 20])

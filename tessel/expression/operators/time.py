@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, of_one, require
@@ -86,7 +86,7 @@ def zoned_text(value: Value) -> Value:
     found, places = np.unique(ahead, return_inverse=True)
     offsets = [f"{'-' if m < 0 else '+'}{abs(m) // 60:02}{abs(m) % 60:02}" for m in found.tolist()]
     endings = arrow_array(offsets).take(arrow_array(places))
-    told = pc.binary_join_element_wise(pc.cast(local, pa.string()), endings, "")
+    told = pc.binary_join_element_wise(pc.cast(local, pa.string()), endings, arrow_scalar(""))
     texts = pc.if_else(arrow_array(other & late.rows), told, text)
     return texts[0] if isinstance(value, pa.Scalar) else texts
 

@@ -226,12 +226,13 @@ def check_references(component: str, array: pa.Array) -> None:
     uri, offset, length, _ = storage.flatten()  # with the nulls of the whole
     there = storage.is_valid()
     size = pc.binary_length(uri)
-    length = pc.coalesce(length, arrow_scalar(0, pa.int64()))
-    end = pc.subtract(arrow_scalar(_MOST_OFFSET), pc.max_element_wise(length, 0))
+    none = arrow_scalar(0)
+    length = pc.coalesce(length, none)
+    end = pc.subtract(arrow_scalar(_MOST_OFFSET), pc.max_element_wise(length, none))
     right = (
-        pc.and_(pc.greater(size, 0), pc.less_equal(size, _MOST_URI_BYTES)),
-        pc.and_(pc.greater_equal(offset, 0), pc.less_equal(offset, end)),
-        pc.greater_equal(length, 0),
+        pc.and_(pc.greater(size, none), pc.less_equal(size, arrow_scalar(_MOST_URI_BYTES))),
+        pc.and_(pc.greater_equal(offset, none), pc.less_equal(offset, end)),
+        pc.greater_equal(length, none),
     )
     for each in right:
         if pc.any(pc.and_(there, pc.invert(pc.coalesce(each, arrow_scalar(False))))).as_py():

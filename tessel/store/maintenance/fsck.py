@@ -9,14 +9,13 @@ The repository enters here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Final
 
 import numpy as np
 
-from tessel.cancelling import thread_pool
+from tessel.cancelling import run_ahead, thread_pool
 from tessel.ecs.piece import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.lazy import dataclass
@@ -88,24 +87,13 @@ def check_store(repository: Timeline) -> CheckReport:
     check = _Check(repository)
     with thread_pool(current().workers, "tessel-fsck") as pool:
         check.metadata()
-        _all(pool, check.manifest_tasks())
-        _all(pool, check.segment_tasks())
+        most = _TASKS_A_WORKER * current().workers
+        for tasks in (check.manifest_tasks(), check.segment_tasks()):
+            for _ in run_ahead(pool, tasks, most):
+                pass
     check.attribute()
     check.find_orphans()
     return check.report
-
-
-def _all(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], None]]) -> None:
-    """Run tasks, few of them waiting at a time."""
-    running: set[Future[None]] = set()
-    for task in tasks:
-        running.add(pool.submit(task))
-        if len(running) >= _TASKS_A_WORKER * current().workers:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-    for future in running:
-        future.result()
 
 
 class _Check:
