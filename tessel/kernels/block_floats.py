@@ -18,6 +18,10 @@ _SINGLE_BITS, _SINGLE_SCALED = -2, 32
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
 _MOST_RECIPROCAL = 15
+# Halves of an integer in the low bits of floats of these sizes, and what both are too large by.
+_LOW_BITS, _HIGH_BITS = 0x433 << 52, 0x453 << 52
+_HALF, _HALF_MASK, _SIGN_OF_HALF = 32, (1 << 32) - 1, 1 << 31
+_TOO_LARGE = 2.0**84 + 2.0**63 + 2.0**52
 _ROUNDER = 1.5 * 2.0**52
 _ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
 
@@ -37,6 +41,19 @@ def float_step(op: int, floats: Any, left: Any, right: Any, out: Any, rows: Any)
     else:
         for row in range(rows):
             floats[out + row] = floats[left + row] / floats[right + row]
+
+
+@inner
+def _float_of(integer: Any) -> Any:
+    """Return the float of an integer, correctly rounded, as processors have it for single ones.
+
+    Both halves are floats without rounding, and so is the high one less what is too much: only the
+    last addition rounds.
+    """
+    word = np.uint64(integer)
+    low = (word & np.uint64(_HALF_MASK)) | np.uint64(_LOW_BITS)
+    high = ((word >> np.uint64(_HALF)) ^ np.uint64(_SIGN_OF_HALF)) | np.uint64(_HIGH_BITS)
+    return (np.uint64(high).view(np.float64) - _TOO_LARGE) + np.uint64(low).view(np.float64)
 
 
 @inner
@@ -71,7 +88,7 @@ def residuals(integers: Any, source: Any, exponent: int, bits: int, out: Any, ro
     reciprocal = 1.0 / power
     scale = np.float64(np.int64(1) << bits)
     for row in range(rows):
-        whole = np.float64(integers[source + row])
+        whole = _float_of(integers[source + row])
         quotient = _quotient(whole, power, reciprocal)
         left = _product_less(quotient, power, whole) * scale
         # Adding this leaves a small whole number in the low bits of the float.
@@ -86,7 +103,7 @@ def float_residuals(
     power = _POWERS[packed >> _RESIDUAL_SHIFT]
     scale = np.float64(np.int64(1) << (packed & _RESIDUAL_MASK))
     for row in range(rows):
-        wanted = np.float64(integers[whole + row])
+        wanted = _float_of(integers[whole + row])
         left = _product_less(floats[quotients + row], power, wanted) * scale
         integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
 
@@ -106,11 +123,11 @@ def unary_float(
     """Make floats of integers: decimals, bits, or the integers themselves."""
     if op == _FLOAT:
         for row in range(rows):
-            floats[out + row] = np.float64(integers[source + row])
+            floats[out + row] = _float_of(integers[source + row])
     elif exponent >= _SINGLE_SCALED:
         power = _POWERS[exponent - _SINGLE_SCALED]
         for row in range(rows):
-            single = np.float32(np.float64(integers[source + row]) / power)
+            single = np.float32(_float_of(integers[source + row]) / power)
             floats[out + row] = np.float64(single)
     elif exponent == _SINGLE_BITS:
         for row in range(rows):
@@ -118,12 +135,12 @@ def unary_float(
     elif exponent > _MOST_RECIPROCAL:
         power = _POWERS[exponent]
         for row in range(rows):
-            floats[out + row] = np.float64(integers[source + row]) / power
+            floats[out + row] = _float_of(integers[source + row]) / power
     elif exponent >= 0:
         power = _POWERS[exponent]
         reciprocal = 1.0 / power
         for row in range(rows):
-            floats[out + row] = _quotient(np.float64(integers[source + row]), power, reciprocal)
+            floats[out + row] = _quotient(_float_of(integers[source + row]), power, reciprocal)
     else:
         bits = reinterpret(integers, np.float64)
         for row in range(rows):

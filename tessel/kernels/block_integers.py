@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.declare import inner
-from tessel.kernels.intrinsics import reinterpret
+from tessel.kernels.intrinsics import reinterpret, words_of
 
 _WIDEST_NARROW, _WORD_BITS = 24, 64
 _START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
@@ -93,6 +93,7 @@ def load_integers(
 
 @inner
 def gather_integers(
+    data: Any,
     words: Any,
     facts: Any,
     column: int,
@@ -106,14 +107,42 @@ def gather_integers(
     """Write the integers of some rows of a page, counted from ``first``, from place ``out`` on."""
     start, width = facts[_START, column, page], facts[_WIDTH, column, page]
     base, step = facts[_BASE, column, page], facts[_STEP, column, page]
-    down, mask, sign = field_bits(width, facts[_MASK, column, page], base)
-    end = np.uint64(len(words) - 1)
-    for row in range(rows):
-        place = first + chosen[row]
-        bits = width * place
-        # What a file says is never trusted as a place.
-        word = words[min(np.uint64(start + (bits >> 3)), end)] >> (np.uint64(bits & 7) + down)
-        integers[out + row] = base + step * place + np.int64((word & mask) ^ sign)
+    if width == 0:
+        for row in range(rows):
+            integers[out + row] = base
+    elif width == 8:
+        octets = data[start + first :]
+        for row in range(rows):
+            integers[out + row] = base + np.int64(octets[np.uint64(chosen[row])])
+    elif width == 16:
+        halves = reinterpret(data[start + 2 * first :], np.uint16)
+        for row in range(rows):
+            integers[out + row] = base + np.int64(halves[np.uint64(chosen[row])])
+    elif width == 24:
+        loaded = words_of(data[start + 3 * first :])
+        for row in range(rows):
+            word = loaded[np.uint64(3) * np.uint64(chosen[row])] & np.uint64(0xFFFFFF)
+            integers[out + row] = base + np.int64(word)
+    elif width == 32:
+        wholes = reinterpret(data[start + 4 * first :], np.uint32)
+        for row in range(rows):
+            integers[out + row] = base + np.int64(wholes[np.uint64(chosen[row])])
+    elif width == 64:
+        longs = reinterpret(data[start + 8 * first :], np.int64)
+        for row in range(rows):
+            integers[out + row] = base + longs[np.uint64(chosen[row])]
+    else:
+        down, mask, sign = field_bits(width, facts[_MASK, column, page], base)
+        end, wide, begin = np.uint64(len(words) - 1), np.uint64(width), np.uint64(start)
+        for row in range(rows):
+            bits = wide * np.uint64(first + chosen[row])
+            # What a file says is never trusted as a place.
+            word = words[min(begin + (bits >> np.uint64(3)), end)]
+            word >>= (bits & np.uint64(7)) + down
+            integers[out + row] = base + np.int64((word & mask) ^ sign)
+    if step != 0:
+        for row in range(rows):
+            integers[out + row] += step * (first + chosen[row])
 
 
 @inner

@@ -293,7 +293,7 @@ def _run(
         # Not all of them are registers: then these are places that nobody looks at.
         one, two = place_of(a), place_of(b)
         if op == _LOAD and packed:
-            gather_integers(words, facts, a, page, first, chosen, integers, out, rows)
+            gather_integers(data, words, facts, a, page, first, chosen, integers, out, rows)
         elif op == _LOAD:
             load_integers(data, words, facts, a, page, first, integers, out, rows)
         elif op == _DECIMAL:

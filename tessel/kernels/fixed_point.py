@@ -32,16 +32,17 @@ def _split(
     rows: Any,
 ) -> Any:
     """Write the two limbs of floats; return whether the limbs lack bits of some float."""
-    lost = False
+    lost = np.int64(0)
     for row in range(rows):
         scaled = floats[source + row] * scale
         whole = scaled + _ROUNDER
         below = (scaled - (whole - _ROUNDER)) * scale_below
         whole_below = below + _ROUNDER
-        lost |= (whole_below - _ROUNDER) != below
+        # No difference is −0.0, so that all bits are 0 where nothing is lost; NaN has some.
+        lost |= np.float64((whole_below - _ROUNDER) - below).view(np.int64)
         integers[high + row] = np.float64(whole).view(np.int64) - _ROUNDER_BITS
         integers[low + row] = np.float64(whole_below).view(np.int64) - _ROUNDER_BITS
-    return lost
+    return lost != 0
 
 
 @inner
