@@ -180,7 +180,7 @@ class CsvFile(File):
 
         def options(block: int, done: int, *, is_whole: bool) -> tuple[Any, Any]:
             read = csv.ReadOptions(
-                use_threads=False,
+                use_threads=not converted.column_types,  # to find types cannot fail on any of them
                 block_size=block,
                 encoding=self._encoding.removesuffix("-sig"),
                 column_names=self._names,

@@ -162,17 +162,25 @@ class Pieces:
             end = end_of_rows(text, held, self._delimiter) if read else held
             if end is None:
                 return
-            if read and not self.done and text.count(b"\n", 0, end) <= self._first_line:
+            if read and not self.done and not self._has_row(text, end):
                 end = 0  # the names, and a row, belong to the first piece
             if end:
                 piece = Piece(text, end, self.done)
+                self.done += end
+                yield piece
                 text = self._free.pop() if self._free else bytearray(len(text))
                 held -= end
                 text[:held] = piece.text[end : end + held]
-                self.done += end
-                yield piece
             elif held == len(text):  # a row that is longer
                 text = text + bytes(held)
             if not read:
                 self.are_all = True
                 return
+
+    def _has_row(self, text: bytearray, end: int) -> bool:
+        at = -1
+        for _ in range(self._first_line + 1):
+            at = text.find(b"\n", at + 1, end)
+            if at < 0:
+                return False
+        return True
