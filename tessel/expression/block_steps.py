@@ -155,9 +155,9 @@ class BlockSteps:
 
     def span(self, register: int, least: int, truths: npt.NDArray[np.uint8]) -> int:
         """Return the truths that a table has for integers from ``least`` on, false elsewhere."""
-        found = self.step(Op.TABLE, register, 0, _modular(self._bits_place(truths) - least))
         inside = self.range(register, (least, least + len(truths) - 1))
-        return self.step(Op.AND, found, inside)
+        found = self.step(Op.TABLE, register, 0, _modular(self._bits_place(truths) - least))
+        return self.step(Op.AND, inside, found)
 
     def numbers_of_span(self, register: int, least: int, numbers: npt.NDArray[np.int64]) -> int:
         """Return the numbers that a table has for integers from ``least`` on; of others any."""

@@ -61,6 +61,7 @@ _INTEGER_LESS, _TEXT_EQUAL, _NUMBER_OF, _SHIFT = 36, 39, 40, 41
 
 _EXPONENT, _EXCEPTIONS = 5, 1
 _STEPS_OF_RANGE = 2
+_SPARSE = 32
 _SINGLE_SCALED = 32
 
 
@@ -195,7 +196,7 @@ def run_selected(
         if left == 0:
             return left, left
         if left < held and left <= most:
-            _choose_rows(truths, at, np.uint64(held), registers[0], scratch)
+            _choose_rows(truths, at, np.uint64(held), registers[0], scratch, left)
             _pack_steps(steps, stop, scratch, np.uint64(left), registers)
             _note_chosen(registers[0], scratch, np.uint64(left), packed, chosen)
             held, packed = left, True
@@ -217,12 +218,12 @@ def _end_of_truth(steps: Any, truth: int) -> Any:
 def _end_of_first(steps: Any, end: int) -> Any:
     """Return how many steps there are up to the conjunct that was written first.
 
-    All ``end`` where no more is to come behind it than what makes two comparisons one.
+    All ``end`` where no more is to come than what makes two comparisons one, and no table.
     """
     if steps[end - 1, 0] != _AND:
         return end
     first = _end_of_truth(steps, steps[end - 1, 2])
-    return first if end - first > _STEPS_OF_RANGE else end
+    return first if end - first > _STEPS_OF_RANGE or steps[first, 0] == _TABLE else end
 
 
 @inner
@@ -234,10 +235,18 @@ def _how_many(truths: Any, at: Any, rows: Any) -> Any:
 
 
 @inner
-def _choose_rows(truths: Any, at: Any, rows: Any, integers: Any, out: Any) -> None:
-    """Write where a truth is true."""
-    count = out
-    for row in range(rows):
+def _choose_rows(truths: Any, at: Any, rows: Any, integers: Any, out: Any, left: int) -> None:
+    """Write where a truth is true, as it is in ``left`` rows: of few, eight are mostly none."""
+    count, start = out, rows
+    if left * _SPARSE < rows:
+        eights, first = reinterpret(truths, np.uint64), at >> np.uint64(3)
+        for eight in range(rows >> np.uint64(3)):
+            if eights[first + eight] != 0:
+                for row in range(eight << np.uint64(3), (eight + np.uint64(1)) << np.uint64(3)):
+                    integers[count] = row
+                    count += np.uint64(truths[at + row])
+        start = rows & np.uint64(7)
+    for row in range(rows - start, rows):
         integers[count] = row
         count += np.uint64(truths[at + row])
 
@@ -317,7 +326,10 @@ def _run(
             float_step(op, floats, one, two, out, rows)
         elif op <= _INTEGER_MULTIPLY or op == _COMBINE:
             _integer_step(op, integers, one, two, c, out, rows)
-        elif op == _RANGE:
+        elif op == _RANGE or (op == _COLUMN_RANGE and packed):
+            if op == _COLUMN_RANGE:
+                gather_integers(data, words, facts, a, page, first, chosen, integers, scratch, rows)
+                one = scratch
             low, high = ranges[c, page, 0], ranges[c, page, 1]
             for row in range(rows):
                 value = integers[one + row]
@@ -327,8 +339,6 @@ def _run(
                 data, words, facts, a, page, first, ranges[c, page, 0], ranges[c, page, 1],
                 integers, scratch, truths, out, whole,
             )  # fmt: skip
-            if packed:
-                _pack(truths, out, chosen, np.uint64(0), rows)
         elif op <= _EQUAL:
             _comparison_step(op, floats, one, two, truths, out, rows)
         elif op == _TABLE:

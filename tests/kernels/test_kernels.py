@@ -268,16 +268,25 @@ def test_many_places_are_not_listed() -> None:
             assert found is None or found.tolist() == list(range(last + 1))
 
 
-def test_only_ranges_of_columns_have_places() -> None:
-    blocks = _of_integers([[1, 2, 3]])
+def test_places_of_any_steps() -> None:
+    blocks = _of_integers([[at % 97 for at in range(9_000)], [at % 5 for at in range(9_000)]])
     one = (Op.COLUMN_RANGE, 0, 0, 0, 0)
+    loaded = (Op.LOAD, 0, 0, 0, 0)
     others: list[list[tuple[int, ...]]] = [
-        [one, (Op.NOT, 1, 0, 0, 0)],
-        [one, (Op.COLUMN_RANGE, 2, 0, 0, 0), (Op.OR, 1, 0, 2, 0)],
-        [(Op.LOAD, 0, 0, 0, 0), (Op.RANGE, 1, 0, 0, 0)],
+        [one, (Op.COLUMN_RANGE, 2, 1, 0, 1), (Op.OR, 1, 0, 2, 0), (Op.AND, 3, 1, 0, 0)],
+        [loaded, (Op.RANGE, 1, 0, 0, 0)],
+        [loaded, (Op.RANGE, 0, 0, 0, 0), (Op.TABLE, 2, 0, 0, 0), (Op.AND, 1, 0, 2, 0)],
+        [one, loaded, (Op.LOAD, 1, 1, 0, 0), (Op.INTEGER_LESS, 2, 1, 0, 0), (Op.AND, 1, 0, 2, 0)],
     ]
     for steps in others:
-        assert select_places(blocks, _program(steps, 1, [(1, 2)]), 1) is None
+        truth = steps[-1][1]
+        program = _program(steps, blocks.facts.shape[2], [(1, 2), (2, 2)], tables=[0b00100000])
+        for form in FORMS:
+            with in_form(form):
+                found = select_places(blocks, program, truth)
+                rows = select_rows(blocks, program, truth)
+            assert found is not None
+            assert found.tolist() == np.flatnonzero(rows).tolist()
 
 
 @given(
