@@ -59,10 +59,8 @@ _CHOOSE_OTHER_FLOAT = 30
 _FLOAT_RESIDUAL, _LOOKUP, _LOOKUP_FLOAT, _MEMBER, _DIVIDE = 31, 32, 33, 34, 35
 _INTEGER_LESS, _TEXT_EQUAL, _NUMBER_OF, _SHIFT = 36, 39, 40, 41
 
-_EXPONENT, _EXCEPTIONS = 5, 1
-_STEPS_OF_RANGE = 2
-_SPARSE = 32
-_SINGLE_SCALED = 32
+_EXPONENT, _EXCEPTIONS, _SINGLE_SCALED = 5, 1, 32
+_STEPS_OF_RANGE, _SPARSE = 2, 32
 
 
 @inner
@@ -237,9 +235,8 @@ def _how_many(truths: Any, at: Any, rows: Any) -> Any:
 @inner
 def _choose_rows(truths: Any, at: Any, rows: Any, integers: Any, out: Any, left: int) -> None:
     """Write where a truth is true, as it is in ``left`` rows: of few, eight are mostly none."""
-    count, start = out, rows
+    count, start, eights, first = out, rows, reinterpret(truths, np.uint64), at >> np.uint64(3)
     if left * _SPARSE < rows:
-        eights, first = reinterpret(truths, np.uint64), at >> np.uint64(3)
         for eight in range(rows >> np.uint64(3)):
             if eights[first + eight] != 0:
                 for row in range(eight << np.uint64(3), (eight + np.uint64(1)) << np.uint64(3)):
