@@ -214,14 +214,12 @@ def _end_of_truth(steps: Any, truth: int) -> Any:
 
 @inner
 def _end_of_first(steps: Any, end: int) -> Any:
-    """Return how many steps there are up to the conjunct that was written first.
-
-    All ``end`` where no more is to come than what makes two comparisons one, and no table.
-    """
+    """Return how many steps there are up to the first conjunct: all before cheap comparisons."""
     if steps[end - 1, 0] != _AND:
         return end
     first = _end_of_truth(steps, steps[end - 1, 2])
-    return first if end - first > _STEPS_OF_RANGE or steps[first, 0] == _TABLE else end
+    is_stored = steps[first, 0] == _TABLE or steps[first, 0] == _COLUMN_RANGE
+    return first if is_stored or end - first > _STEPS_OF_RANGE else end
 
 
 @inner
