@@ -27,7 +27,7 @@ from tessel.options import current
 __all__ = ["Meter", "Progress", "operation"]
 
 _SHOWN_AFTER_SECONDS = 1.0
-_DRAWN_EVERY_SECONDS = 0.25
+_DRAWN_EVERY_SECONDS = 0.5
 _SHORT_COLUMNS = 48
 """On a narrower terminal the bar has no room for rows and bytes."""
 
