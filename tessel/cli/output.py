@@ -41,21 +41,18 @@ class Output(ABC):
         """Print rows by the names of their columns, which are text, or ``rows:int64``."""
         import pyarrow as pa
 
-        from tessel.arrays import arrow_array
+        from tessel.arrays import table_of_rows
         from tessel.expression.scalars import scalar_of
 
         parts = [each.partition(":") for each in columns.split()]
         kinds = {name: pa.type_for_alias(kind or "string") for name, _, kind in parts}
         if "timestamp" in kinds:
             kinds["timestamp"] = pa.timestamp("us", "UTC")
-        held: dict[str, list[Any]] = {name: [] for name in kinds}
-        for row in rows:
-            for name, values in held.items():
-                value = row.get(name)
-                values.append(scalar_of(value).value if name == "timestamp" else value)
-        # Not Table.from_pylist, which imports pandas where it is installed.
-        made = [arrow_array(values, kinds[name]) for name, values in held.items()]
-        self.table(pa.table(made, names=list(kinds)), title=title)
+        held = [
+            [scalar_of(row.get(n)).value if n == "timestamp" else row.get(n) for n in kinds]
+            for row in rows
+        ]
+        self.table(table_of_rows(held, pa.schema(list(kinds.items()))), title=title)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Print names and values; by default as two columns of text."""

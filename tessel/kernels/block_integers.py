@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.declare import inner
-from tessel.kernels.intrinsics import reinterpret, words_of
+from tessel.kernels.intrinsics import reinterpret
 
 _WIDEST_NARROW, _WORD_BITS = 24, 64
 _START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
@@ -119,7 +119,7 @@ def gather_integers(
         for row in range(rows):
             integers[out + row] = base + np.int64(halves[np.uint64(chosen[row])])
     elif width == 24:
-        loaded = words_of(data[start + 3 * first :])
+        loaded = words[start + 3 * first :]
         for row in range(rows):
             word = loaded[np.uint64(3) * np.uint64(chosen[row])] & np.uint64(0xFFFFFF)
             integers[out + row] = base + np.int64(word)

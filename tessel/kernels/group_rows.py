@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.word_numbers import (
+    SAMPLED_WORDS,
     WordNumbers,
     expected_words,
     hash_texts,
@@ -45,7 +46,6 @@ _MOST_IN_32_BITS = 1 << 31
 _CACHED_WORDS = 1 << 16
 """A table of more words is larger than the cache of a core: then parts of them have their own."""
 _WORDS_OF_PART, _MOST_PART_BITS = 1 << 13, 8
-_SAMPLED_ROWS = 1 << 12
 
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _WORD, _ROW = 0, 1
@@ -77,7 +77,7 @@ def group_words(words: Integers) -> tuple[Integers, Integers]:
     """Return groups of rows by any 64-bit patterns; all else as for :func:`group_range`."""
     words, rows = np.ascontiguousarray(words), len(words)
     if rows > _CACHED_WORDS:
-        expected = int(expected_words(words[:: rows // _SAMPLED_ROWS], rows))
+        expected = int(expected_words(words[:: rows // SAMPLED_WORDS], rows))
         if expected > _CACHED_WORDS:
             return _group_by_parts(words, expected)
     numbers = WordNumbers(words)

@@ -92,7 +92,7 @@ _NONE_ABSENT = np.zeros(0, np.bool_)
 REPEATS = 2
 """Values that occur so often on the average are kept once, with how often they occur."""
 
-_SAMPLED_ROWS = 1 << 12
+SAMPLED_WORDS = 1 << 12  # of all words: by so many it is foretold how many differ
 _MIX = -0x61C8864680B583EB
 """What numbers are multiplied by before groups are mixed in (Fibonacci hashing)."""
 
@@ -170,7 +170,7 @@ def expected_words(sampled: Integers, rows: int) -> float:
 def may_repeat(numbers: Integers, starts: Integers) -> bool:
     """Return whether numbers repeat within groups so often that they are worth sorting for it."""
     rows = len(numbers)
-    step = rows // _SAMPLED_ROWS
+    step = rows // SAMPLED_WORDS
     if step < 2:
         return True
     sampled = np.arange(0, rows, step)

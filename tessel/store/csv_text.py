@@ -57,10 +57,13 @@ def check_signs(path: Path, delimiter: str, decimal: str, thousands: str | None)
 
 def numbers_in_text(name: str, values: pa.Array, delimiter: str, decimal: str) -> tuple[str, ...]:
     """Return notes, if any, on how a column of text that has numbers becomes one of numbers."""
-    if "," not in (delimiter, decimal) and pc.all(_are(values, _COMMA_DECIMALS)).as_py():
+    if (
+        "," not in (delimiter, decimal)
+        and pc.all(pc.match_substring_regex(values, _COMMA_DECIMALS)).as_py()
+    ):
         return (f"column {name!r} is text such as 1,5 (--decimal ,)",)
     between = "." if decimal == "," else ","
-    are = _are(values, _THOUSANDS.format(*map(re.escape, (between, decimal))))
+    are = _are_numbers(values, between, decimal)
     if pc.all(are).as_py():
         return (f"column {name!r} is text such as 1{between}234{decimal}5 (--thousands {between})",)
     if pc.mean(are).as_py() < _MOSTLY:
@@ -75,12 +78,13 @@ def misfit_note(name: str, value: str, kind: object) -> str:
 
 def without_thousands(values: pa.Array, between: str, decimal: str) -> pa.Array:
     """Return text whose numbers are without what lies between their thousands."""
+    plain = pc.replace_substring(values, between, "")
+    return pc.if_else(_are_numbers(values, between, decimal), plain, values)
+
+
+def _are_numbers(values: pa.Array, between: str, decimal: str) -> pa.Array:
+    """Return which values are numbers, with their thousands apart or not."""
     form = _THOUSANDS.format(*map(re.escape, (between, decimal)))
-    are = _are(values, form)
-    return pc.if_else(are, pc.replace_substring(values, between, ""), values)
-
-
-def _are(values: pa.Array, form: str) -> pa.Array:
     return pc.match_substring_regex(values, form)
 
 

@@ -128,7 +128,7 @@ class File:
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Return the rows as batches of a schema, which threads read ahead."""
 
-        def cast(read: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+        def cast(read: Part) -> pa.RecordBatch:
             batch = read()
             columns = [self._cast(batch, field) for field in schema]
             return pa.RecordBatch.from_arrays(columns, schema=schema)

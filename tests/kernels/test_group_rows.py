@@ -49,7 +49,7 @@ def test_any_numbers(form: str, values: list[int], cached: int) -> None:
     with in_form(form), pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_module, "_CACHED_WORDS", cached)
         patch.setattr(rows_module, "_WORDS_OF_PART", 4)
-        patch.setattr(rows_module, "_SAMPLED_ROWS", 4)
+        patch.setattr(rows_module, "SAMPLED_WORDS", 4)
         codes, first_row = group_words(np.repeat(np.array(values, np.int64), 2)[::2])
     assert (codes.tolist(), first_row.tolist()) == numbered(values)
 

@@ -38,7 +38,7 @@ from tessel.clauses.grouped.partial_groups import (
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import cut_by_code
 from tessel.closing import Closing
-from tessel.kernels.word_numbers import expected_words
+from tessel.kernels.word_numbers import SAMPLED_WORDS, expected_words
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile
@@ -58,9 +58,6 @@ _RANGES_IN_LIMIT = 8
 
 _SAMPLED_GROUPS = 32
 """Merging of holistic states is tried with one group of so many, to see whether it helps."""
-
-_SAMPLED_VALUES = 1 << 12
-"""Of so many values it is foretold how many of all differ."""
 
 _LEAST_BYTES_A_STATE = 128
 """Above this the values are most of a state: one with a single value has about 40, its key too."""
@@ -288,7 +285,7 @@ class GroupMerge(Closing):
             rows = sum(map(len, entries))
             if key[1] != "different" or len(entries) < len(held) or rows == 0:
                 return False
-            step = max(1, rows // _SAMPLED_VALUES)
+            step = max(1, rows // SAMPLED_WORDS)
             some = [each.take(arrow_array(np.arange(0, len(each), step))) for each in entries]
             hashes = hash_column(pa.chunked_array(some)).view(np.int64)
             if expected_words(hashes, rows) * _WORTH_MERGING <= rows:

@@ -1,4 +1,4 @@
-"""The spill buffer: tables held in memory while there is room, and in a file from there on."""
+"""A spill buffer holds tables in memory while there is room, and writes others to a file."""
 
 from __future__ import annotations
 
