@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Generic, Self, TypeVar
 
-from tessel import telemetry
 from tessel.cancelling import CancelFlag, current_flag
 from tessel.errors import CancelledError, ForkUnsafeError, JobTimeoutError
 from tessel.errors.arguments import checks_arguments
@@ -136,7 +135,7 @@ class Job(Generic[Result]):
     def _run(self, work: Callable[[], Result]) -> None:
         try:
             # Nobody waits for it: bars are for those who do.
-            with self._flag.watched(), telemetry.follow(self._meter), options(progress=False):
+            with self._flag.watched(), self._meter.told(), options(progress=False):
                 self._future.set_result(work())
         except BaseException as error:  # whatever it is, who waits is told
             self._future.set_exception(error)

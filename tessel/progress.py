@@ -62,6 +62,10 @@ class Meter:
         self._lock = threading.Lock()
         self._steps: dict[tuple[str, object], Progress] = {}
 
+    def told(self) -> contextlib.AbstractContextManager[None]:
+        """Take the events of a block."""
+        return telemetry.follow(self, as_it_came=True)
+
     def __call__(self, event: telemetry.Event) -> None:
         """Take an event."""
         told = event.attributes
@@ -70,7 +74,7 @@ class Meter:
         key = event.name, told.get("of")
         with self._lock:
             before = self._steps.get(key, Progress())
-            rows, size, total = told.get("rows", 0), told.get("bytes", 0), told.get("total", 0)
+            total, rows, size = (_found(told.get(each, 0)) for each in ("total", "rows", "bytes"))
             if "done" in told:
                 made = Progress(told["done"], total, rows, size)
             else:
@@ -95,6 +99,10 @@ class Meter:
         known += [Progress(moved.get(_WRITTEN, (0, 0))[0], wanted)]
         done = sum(min(each.done, each.total) for each in known)
         return Progress(done, sum(each.total for each in known), rows, size)
+
+
+def _found(number: Any) -> int:
+    return int(number() if callable(number) else number)
 
 
 def operation(
@@ -137,7 +145,7 @@ def _seen(
             stack.enter_context(scoped(_inside, True))
             meter = heard if isinstance(heard, Meter) else Meter()
             if meter is not heard:
-                stack.enter_context(telemetry.follow(meter))
+                stack.enter_context(meter.told())
             from tessel.display.cells import cell_text
 
             title = f"{verb} {cell_text(of)}".rstrip()

@@ -73,8 +73,8 @@ Subscriber = Callable[[Event], None]
 
 _lock = ChildSafeLock()
 _subscribers: tuple[Subscriber, ...] = ()
-_followers: ContextVar[tuple[list[Subscriber], ...]] = ContextVar("tessel_followers", default=())
-"""Those of the run that the caller is part of, each in a list that it leaves when it raises."""
+_followers: ContextVar[tuple[_Follower, ...]] = ContextVar("tessel_followers", default=())
+"""Those of the run that the caller is part of."""
 _records: ContextVar[tuple[Recording, ...]] = ContextVar("tessel_records", default=())
 
 
@@ -93,13 +93,33 @@ def subscribe(subscriber: Subscriber) -> Iterator[None]:
         _remove(subscriber)
 
 
-def follow(subscriber: Subscriber) -> contextlib.AbstractContextManager[None]:
+def follow(
+    subscriber: Subscriber, *, as_it_came: bool = False
+) -> contextlib.AbstractContextManager[None]:
     """Send the events of a block alone to ``subscriber``, and those of the tasks that it starts.
 
     Events of other runs in the process are not sent, nor those of threads that serve several. A
     block within the block has its events sent to both.
+
+    Parameters
+    ----------
+    subscriber
+        What is called; as in :func:`subscribe`.
+    as_it_came
+        Whether an event is sent with facts that are still functions, and with secrets: for whoever
+        sums numbers alone, at a fraction of the cost.
     """
-    return scoped(_followers, (*_followers.get(), [subscriber]))
+    return scoped(_followers, (*_followers.get(), _Follower(subscriber, as_it_came)))
+
+
+class _Follower:
+    """Whom the events of a block are sent to, until it raises."""
+
+    __slots__ = ("as_it_came", "subscriber")
+
+    def __init__(self, subscriber: Subscriber, as_it_came: bool) -> None:
+        self.subscriber: Subscriber | None = subscriber
+        self.as_it_came = as_it_came
 
 
 class Recording:
@@ -195,27 +215,30 @@ def emit_at(name: str, at_ns: int, duration_ns: int, **attributes: Any) -> None:
 
 def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -> None:
     # Calls are few here: each costs a microsecond of a query that takes a thousand.
-    told = (name, at_ns, duration_ns, threading.get_ident(), attributes)
-    event = tuple.__new__(Event, told)
+    event = tuple.__new__(Event, (name, at_ns, duration_ns, threading.get_ident(), attributes))
     for record in _records.get() if "done" not in attributes else ():  # of progress alone
         if len(record.kept) < _MOST_EVENTS:
             record.kept.append(event)
         else:
             record.sum_up(event)
-    followers = _followers.get()
-    if not (_subscribers or followers):
-        return
-    event = _shown(event)
-    for cell in (_subscribers, *followers):
-        for subscriber in tuple(cell):
-            try:
-                subscriber(event)
-            except Exception:
-                _logger.exception("a subscriber to events raised and is dropped")
-                if isinstance(cell, list):
-                    cell.clear()
-                else:
-                    _remove(subscriber)
+    shown: Event | None = None
+    for follower in _followers.get():
+        told = event if follower.as_it_came else (shown := shown or _shown(event))
+        if follower.subscriber and not _has_taken(follower.subscriber, told):
+            follower.subscriber = None
+    for subscriber in _subscribers:
+        shown = shown or _shown(event)
+        if not _has_taken(subscriber, shown):
+            _remove(subscriber)
+
+
+def _has_taken(subscriber: Subscriber, event: Event) -> bool:
+    try:
+        subscriber(event)
+    except Exception:
+        _logger.exception("a subscriber to events raised and is dropped")
+        return False
+    return True
 
 
 def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
