@@ -225,13 +225,8 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, TesselError):
             raise
-        hint = "give every column values of one type"
-        if isinstance(error, OverflowError):
-            hint = (
-                "whole numbers have 64 bits: take an array of uint64 for those from 2**63 on, and "
-                "float, Decimal or text for longer ones"
-            )
-        elif (
+        hint = _hint(error)
+        if (
             isinstance(values, str | bytes)
             or getattr(values, "ndim", 1) != 1
             or not hasattr(values, "__len__")
@@ -296,8 +291,18 @@ def _telling(data: Any) -> Iterator[None]:
         raise InvalidInputError(
             f"a {type(data).__name__} could not be taken as a table: "
             + "; ".join(map(str, error.args)),
-            hint=_ragged(data) or "give every column values of one type",
+            hint=_ragged(data) or _hint(error),
         ) from error
+
+
+def _hint(error: Exception) -> str:
+    """Return the hint for values that Arrow makes no column of."""
+    if isinstance(error, OverflowError):
+        return (
+            "whole numbers have 64 bits: take an array of uint64 for those from 2**63 on, and "
+            "float, Decimal or text for longer ones"
+        )
+    return "give every column values of one type"
 
 
 def _ragged(data: Any) -> str | None:
