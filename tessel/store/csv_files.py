@@ -9,7 +9,7 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ from tessel.arrays import arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.csv_text import (
-    TIME_FORMATS,
     Piece,
     Pieces,
     check_signs,
+    fitting,
     misfit_note,
     numbers_in_text,
+    time_forms,
     without_thousands,
 )
 from tessel.store.file_kinds import (
@@ -125,11 +126,6 @@ class CsvFile(File):
             return found[0]
         return ","
 
-    def _time_forms(self) -> list[Any]:
-        from pyarrow import csv
-
-        return [csv.ISO8601, *self.options.time_formats, *TIME_FORMATS]
-
     def open(
         self, schema: pa.Schema | None, *, as_text: bool = False
     ) -> tuple[pa.Schema, Iterator[Part]]:
@@ -158,7 +154,7 @@ class CsvFile(File):
             column_types=given,
             null_values=list(options.missing),
             strings_can_be_null=True,
-            timestamp_parsers=self._time_forms(),
+            timestamp_parsers=time_forms(options),
             decimal_point=options.decimal,
         )
         # By pieces of 1 MB, which caches hold, 3 M rows cost less than by 0.5, 2 or 4 MB.
@@ -220,7 +216,7 @@ class CsvFile(File):
             values = text.column(name)
             plain = self._plain(values)
             if name not in given and plain is not values:
-                types[name] = self._fitting(plain.drop_null(), _GUESSES)[0]
+                types[name] = fitting(plain.drop_null(), _GUESSES, self.options)[0]
             kind = types[name] = given.get(name, types[name])
             if kind in _CODES and name not in given and self._are_codes(name, values, kind):
                 types[name] = pa.string()
@@ -266,56 +262,31 @@ class CsvFile(File):
         self._are_settled = True
         # A type that fits the first block need not be the one for all: 0 and 1 are whole numbers,
         # and truth values where "true" follows. So all types that fit are kept for each column.
-        fitting = {
+        left = {
             name: [given] if (given := self.options.types.get(name)) else _GUESSES
             for name in self.types
         }
         _, parts = self.open(None, as_text=True)
         for read in parts:
             batch = read()
-            for name, kinds in fitting.items():
+            for name, kinds in left.items():
                 if len(kinds) > 1:
                     text = self._plain(batch.column(name)).drop_null()
-                    before, kinds = kinds[0], self._fitting(text, kinds)
+                    before, kinds = kinds[0], fitting(text, kinds, self.options)
                     if len(kinds) == 1 and not pat.is_null(before):
                         self._note_misfit(name, text, before)
                     if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
-                    fitting[name] = kinds
-        return {name: kinds[0] for name, kinds in fitting.items()}
+                    left[name] = kinds
+        return {name: kinds[0] for name, kinds in left.items()}
 
     def _note_misfit(self, name: str, text: pa.Array, kind: pa.DataType) -> None:
         """Note the first of some values that is none of the type that a column had before it."""
         while len(text) > 1:
             half = len(text) // 2
-            fits = len(self._fitting(text[:half], [kind, pa.string()])) > 1
+            fits = len(fitting(text[:half], [kind, pa.string()], self.options)) > 1
             text = text[half:] if fits else text[:half]
         self.notes += (misfit_note(name, text[0].as_py(), kind),)
-
-    def _fitting(self, text: pa.Array, kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return those types, the widest of which is text, that every value can be read as."""
-        from pyarrow import csv
-
-        written = pa.BufferOutputStream()
-        csv.write_csv(pa.table([text], ["values"]), written)
-
-        def fits(kind: pa.DataType) -> bool:
-            options = csv.ConvertOptions(
-                column_types={"values": kind},
-                timestamp_parsers=self._time_forms(),
-                decimal_point=self.options.decimal,
-            )
-            try:
-                csv.read_csv(
-                    pa.BufferReader(written.getvalue()),
-                    parse_options=csv.ParseOptions(newlines_in_values=True),
-                    convert_options=options,
-                )
-            except pa.ArrowInvalid:
-                return False
-            return True
-
-        return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:

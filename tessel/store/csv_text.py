@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import InvalidInputError
+from tessel.store.file_kinds import FileOptions
 
 TIME_FORMATS = (
     "%Y/%m/%d %H:%M:%S",
@@ -86,6 +87,52 @@ def _are_numbers(values: pa.Array, between: str, decimal: str) -> pa.Array:
     """Return which values are numbers, with their thousands apart or not."""
     form = _THOUSANDS.format(*map(re.escape, (between, decimal)))
     return pc.match_substring_regex(values, form)
+
+
+def time_forms(options: FileOptions) -> list[Any]:
+    """Return the forms of times that are known, those that were given first."""
+    from pyarrow import csv
+
+    return [csv.ISO8601, *options.time_formats, *TIME_FORMATS]
+
+
+def text_as(text: pa.Array, kind: pa.DataType, options: FileOptions) -> pa.Array:
+    """Return text as values of a type, as they are read from a file of CSV.
+
+    Raises ``pyarrow.ArrowInvalid`` where one is none of it.
+    """
+    from pyarrow import csv
+
+    pa.enable_signal_handlers(False)  # as of files: CsvFile.open says why
+    written = pa.BufferOutputStream()
+    csv.write_csv(pa.table([text], ["values"]), written)
+    found = csv.read_csv(
+        pa.BufferReader(written.getvalue()),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types={"values": kind},
+            null_values=[""],  # what is missing is written so, and text in quotes
+            quoted_strings_can_be_null=False,
+            timestamp_parsers=time_forms(options),
+            decimal_point=options.decimal,
+        ),
+    )
+    return found.column(0).combine_chunks()
+
+
+def fitting(
+    text: pa.Array, kinds: Sequence[pa.DataType], options: FileOptions
+) -> list[pa.DataType]:
+    """Return those types, the widest of which is text, that every value can be read as."""
+
+    def fits(kind: pa.DataType) -> bool:
+        try:
+            text_as(text, kind, options)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
 
 
 def end_of_rows(text: bytearray, size: int, delimiter: str) -> int | None:

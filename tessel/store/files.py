@@ -29,13 +29,13 @@ from tessel.store.file_kinds import (
     ArrowFile,
     File,
     FileOptions,
-    JsonLines,
     ParquetFile,
     UnfitError,
     joined,
     no_rows,
     unreadable,
 )
+from tessel.store.json_files import JsonLines
 from tessel.telemetry import emit
 
 T = TypeVar("T")

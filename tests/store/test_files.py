@@ -269,6 +269,36 @@ def test_lines_of_json(tmp_path: Path) -> None:
     assert read_files([path]).to_pydict() == {"n": [1.0, 2.5], "w": ["x", None]}
 
 
+@pytest.mark.parametrize(
+    ("texts", "kind", "first"),
+    [
+        (["2024-01-01T02:00:00+02:00", "2024-01-01T00:00:00Z"], "timestamp[s, tz=UTC]",
+         dt.datetime(2024, 1, 1, tzinfo=dt.UTC)),
+        (["2024-01-01T00:00:00", "2024-01-01T00:00:00.25"], "timestamp[ns]",
+         dt.datetime(2024, 1, 1)),
+        (["2024-01-01T00:00:00.5Z"], "timestamp[ns, tz=UTC]",
+         dt.datetime(2024, 1, 1, 0, 0, 0, 500_000, dt.UTC)),
+        (["Jan 2 2010", "soon"], "string", "Jan 2 2010"),
+        (["Jan 2 2010", "Jan 3 2010"], "timestamp[s]", dt.datetime(2010, 1, 2)),
+        (["03/04/2010"], "timestamp[s]", dt.datetime(2010, 4, 3)),
+        (["2024-01-01T00:00:00Z", "2024-01-01"], "string", "2024-01-01T00:00:00Z"),
+        (["NA", ""], "string", "NA"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, list) else "",
+)  # fmt: skip
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_times_in_lines_of_json_keep_their_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], kind: str, first: Any,
+    block: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"at": text}) + "\n" for text in texts))
+    found = read_files([path], time_formats=("%d/%m/%Y",))["at"]
+    assert str(found.type) == kind
+    assert found[0].as_py() == first
+
+
 _KINDS: list[list[Any]] = [
     [None, 1, 2.5],
     [None, "2024-01-01", "x", "2024-01-01 10:00:00"],
@@ -322,6 +352,24 @@ def test_values_of_two_kinds_in_lines_of_json(
     path.write_text('{"n": 1}\n' * 20 + '{"n": 1')
     with pytest.raises(InvalidInputError, match="line 21"):
         read_files([path])
+
+
+def test_a_given_type_in_lines_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1}\n')
+    assert read_files([path], types={"n": pa.float32()})["n"].to_pylist() == [1.0]
+    path.write_text('{"n": "1"}\n')
+    with pytest.raises(InvalidInputError, match="line 1, column 'n': a string is no int64"):
+        read_files([path], types={"n": pa.int64()})
+
+
+def test_text_that_is_missing_by_default_is_text_where_another_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 8)
+    path = tmp_path / "a.csv"
+    path.write_text("n\n" + "1\n" * 9 + "NA\n-\n")
+    assert read_files([path], missing=("", "-"))["n"].to_pylist()[-2:] == ["NA", None]
 
 
 def test_whole_numbers_in_one_file_and_others_in_the_next(tmp_path: Path) -> None:

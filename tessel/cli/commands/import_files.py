@@ -66,7 +66,7 @@ def import_files(
         typer.Option(
             "--time-format",
             metavar="FORMAT",
-            help="A form of times in CSV, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, epoch-ns "
+            help="A form of times in text, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, epoch-ns "
             "for the index, COLUMN=epoch-ms for another column. Repeatable.",
         ),
     ] = None,

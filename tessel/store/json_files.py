@@ -1,0 +1,174 @@
+"""Files with one object of JSON a line: types that are found in the text, as of CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from tessel.errors import InvalidInputError
+from tessel.store import file_kinds
+from tessel.store.csv_text import fitting, text_as
+from tessel.store.file_kinds import File, Part, UnfitError, joined, there, unreadable
+from tessel.store.frames import check_column_names
+
+_TIMES = [
+    *(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")),
+    pa.string(),
+]
+
+
+class JsonLines(File):
+    """A file with one object of JSON a line; its first block says the types until one misfits."""
+
+    _changed = re.compile(r"Column\(/(.*?)\) changed from (\S+) to (\S+)")
+    _settled = False
+
+    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
+        """Return the columns and the rows as they lie in the file."""
+        from pyarrow import json
+
+        try:
+            reader = json.open_json(
+                self.text(),
+                read_options=json.ReadOptions(block_size=file_kinds.BLOCK_BYTES),
+                parse_options=json.ParseOptions(
+                    explicit_schema=pa.schema(list(self._given(schema).items()))
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if schema is not None and not self._settled:
+                raise UnfitError(self) from error
+            raise self._refusal(error, next(self._blocks(), b""), 0) from error
+        return reader.schema, there(self._rows(iter(reader)))
+
+    def first_types(self) -> dict[str, pa.DataType]:
+        """Return names and types of the columns, by the first block of text."""
+        types = self._types_in(next(self._blocks(), b""), 0, {})
+        vars(self).pop("share", None)
+        check_column_names(list(types))
+        return types
+
+    def settled_types(self) -> dict[str, pa.DataType]:
+        """Return types that hold every value, by those of each block of lines."""
+        types: dict[str, pa.DataType] = {}
+        times: dict[str, list[pa.DataType]] = {}
+        line = 0
+        for block in self._blocks():
+            for name, kind in self._types_in(block, line, times).items():
+                before = types.get(name, pa.null())
+                both = joined(before, kind, within_text=True)
+                if both is None:
+                    raise InvalidInputError(
+                        f"column {name!r} of {str(self.path)!r} is {before} up to line {line} "
+                        f"and {kind} from there on",
+                        hint="one column has values of one kind: mend the file",
+                        path=str(self.path),
+                        column=name,
+                    )
+                types[name] = both
+            line += block.count(b"\n")
+        self._settled = True
+        return types
+
+    def _types_in(
+        self, block: bytes, before: int, times: dict[str, list[pa.DataType]]
+    ) -> dict[str, pa.DataType]:
+        """Return the types of the columns of some lines, behind ``before`` others.
+
+        Of text, ``times`` has by column the types of times that fit so far, and is narrowed.
+        """
+        given = self._given(None)
+        found = self._table(block, before, given)
+        types = {field.name: field.type for field in found.schema}
+        texts = [
+            name
+            for name, kind in types.items()
+            if name not in given and (pat.is_string(kind) or pat.is_timestamp(kind))
+        ]
+        if texts:  # Arrow knows one form of times, and leaves their zones out
+            found = self._table(block, before, given | dict.fromkeys(texts, pa.string()))
+        for name in texts:
+            text = found.column(name).combine_chunks().drop_null()
+            times[name] = fitting(text, times.get(name, _TIMES), self.options)
+            types[name] = times[name][0]
+        return types
+
+    def _table(self, block: bytes, before: int, types: Mapping[str, pa.DataType]) -> pa.Table:
+        from pyarrow import json
+
+        try:
+            return json.read_json(
+                pa.BufferReader(block),
+                read_options=json.ReadOptions(use_threads=False, block_size=max(1, len(block))),
+                parse_options=json.ParseOptions(explicit_schema=pa.schema(list(types.items()))),
+            )
+        except pa.ArrowInvalid as error:
+            raise self._refusal(error, block, before) from error
+
+    def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:
+        told = super()._given(schema)
+        own = {*self.options.types, *self.options.epochs}
+        return {
+            name: pa.string() if pat.is_timestamp(kind) and name not in own else kind
+            for name, kind in told.items()
+        }
+
+    def _cast(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        values = batch.column(field.name)
+        if not (pat.is_string(values.type) and pat.is_timestamp(field.type)):
+            return super()._cast(batch, field)
+        kind = self.types[field.name]
+        try:
+            return values.cast(kind).cast(field.type)
+        except pa.ArrowInvalid:  # of another form than that of ISO
+            pass
+        try:
+            return text_as(values, kind, self.options).cast(field.type)
+        except pa.ArrowInvalid as error:
+            raise UnfitError(self) from error
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Return the text in blocks of whole lines."""
+        rest = b""
+        with self.text() as stream:
+            while text := stream.read(file_kinds.BLOCK_BYTES):
+                lines, newline, behind = text.rpartition(b"\n")
+                if newline:
+                    yield rest + lines + newline
+                    rest = b""
+                rest += behind
+        if rest.strip():
+            yield rest
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except pa.ArrowInvalid as error:
+            if self._settled:
+                raise
+            raise UnfitError(self) from error
+
+    def _refusal(self, error: pa.ArrowInvalid, block: bytes, before: int) -> InvalidInputError:
+        """Return the error for a block that Arrow cannot read, with the number of the line."""
+        at = re.search(r"in row (\d+)", str(error))
+        if at is None:
+            return unreadable(self.path, error)
+        rows = [n for n, text in enumerate(block.split(b"\n"), before + 1) if text.strip()]
+        line = rows[min(int(at.group(1)), len(rows) - 1)]
+        found = self._changed.search(str(error))
+        if found is None:
+            return unreadable(self.path, f"line {line}: {error}")
+        name, was, now = found.groups()
+        told = self.options.types.get(name)
+        what = f"below values of the kind {was}" if told is None else f"is no {told}"
+        return InvalidInputError(
+            f"{str(self.path)!r}, line {line}, column {name!r}: a {now} {what}",
+            hint="one column has values of one kind: mend the file"
+            if told is None
+            else "give the column another type, or mend the file",
+            path=str(self.path),
+            column=name,
+        )
