@@ -9,6 +9,7 @@ import functools
 import io
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_scalar
-from tessel.errors import InvalidInputError
+from tessel.errors import DuplicateColumnError, InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.csv_text import (
     Piece,
@@ -77,8 +78,14 @@ class CsvFile(File):
         """Find the encoding, the delimiter, the names, and the lines before the first row."""
         options = self.options
         self._encoding = options.encoding
+        try:
+            codecs.lookup(options.encoding)
+        except LookupError as error:
+            raise InvalidInputError(
+                f"cannot read {str(self.path)!r}: {error}", hint="such as utf-8, utf-16, cp1252"
+            ) from error
         if options.encoding.lower() == "utf-8":
-            with pa.input_stream(str(self.path), compression="detect") as stream:
+            with pa.input_stream(str(self.path), compression=self.compression) as stream:
                 is_wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
                 self._encoding = "utf-16" if is_wide else "utf-8-sig"
         self._has_pieces = self._encoding == "utf-8-sig"
@@ -115,6 +122,14 @@ class CsvFile(File):
             self.notes += (f"the first line is names, such as {value!r} (--no-header)",)
         if any("\ufffd" in name for name in self._names):
             raise self._other_encoding("the header")
+        twice = next((n for n, count in Counter(self._names).items() if count > 1), None)
+        if twice is not None:
+            raise DuplicateColumnError(
+                f"two columns of {str(self.path)!r} are named {twice!r}",
+                hint=f"name all of them: tessel import --skip-lines {self._first_line} "
+                f"--columns NAMES",
+                column=twice,
+            )
 
     def _guessed(self, header: str) -> str:
         if ".tsv" in map(str.lower, self.path.suffixes):
@@ -197,6 +212,8 @@ class CsvFile(File):
         if self._has_pieces:
             for piece in pieces:
                 yield functools.partial(parsed, piece)
+        if pieces.unclosed is not None:
+            raise self._unclosed(pieces.unclosed)
         if pieces.are_all:
             return
         stream, left = self.text(), pieces.done
@@ -274,19 +291,30 @@ class CsvFile(File):
                     text = self._plain(batch.column(name)).drop_null()
                     before, kinds = kinds[0], fitting(text, kinds, self.options)
                     if len(kinds) == 1 and not pat.is_null(before):
-                        self._note_misfit(name, text, before)
+                        self.notes += (misfit_note(name, self._first_misfit(text, before), before),)
                     if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
                     left[name] = kinds
         return {name: kinds[0] for name, kinds in left.items()}
 
-    def _note_misfit(self, name: str, text: pa.Array, kind: pa.DataType) -> None:
-        """Note the first of some values that is none of the type that a column had before it."""
+    def misfit(self, name: str, kind: pa.DataType) -> str:
+        """Return where the first value lies that is none of a type."""
+        at = self._names.index(name)
+        for read in self.open(None, as_text=True)[1]:
+            text = self._plain(read().column(name)).drop_null()
+            if len(fitting(text, [kind, pa.string()], self.options)) < 2:
+                value = self._first_misfit(text, kind)
+                line = self._line(lambda row: at < len(row) and row[at] == value)  # noqa: B023
+                return f"{str(self.path)!r}, line {line}: {value!r}"
+        return ""
+
+    def _first_misfit(self, text: pa.Array, kind: pa.DataType) -> str:
+        """Return the first of some values, one of which is none of a type."""
         while len(text) > 1:
             half = len(text) // 2
             fits = len(fitting(text[:half], [kind, pa.string()], self.options)) > 1
             text = text[half:] if fits else text[:half]
-        self.notes += (misfit_note(name, text[0].as_py(), kind),)
+        return str(text[0])
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -343,6 +371,14 @@ class CsvFile(File):
             path=str(self.path),
         )
 
+    def _unclosed(self, at: int) -> InvalidInputError:
+        """Return the error for a quote, after so many bytes of text, that nothing closes."""
+        line = 1
+        with self.text() as text:
+            while at > 0 and (block := text.read(min(at, file_kinds.BLOCK_BYTES))):
+                line, at = line + block.count(b"\n"), at - len(block)
+        return unreadable(self.path, f"line {line} has a quote that is not closed")
+
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""
         with self._text() as text:
@@ -357,7 +393,7 @@ class CsvFile(File):
     def _text(self) -> Iterator[io.TextIOWrapper]:
         """Open the text for a look; what is none in its encoding is marked."""
         with (
-            pa.input_stream(str(self.path), compression="detect") as stream,
+            pa.input_stream(str(self.path), compression=self.compression) as stream,
             io.TextIOWrapper(stream, self._encoding, errors="replace", newline="") as text,
         ):
             yield text

@@ -190,6 +190,8 @@ class Pieces:
         How many bytes the pieces so far have.
     are_all
         Whether they have all of the text.
+    unclosed
+        Where the quote of the last value lies, if nothing closes it: the text ends early.
     """
 
     def __init__(self, stream: pa.NativeFile, size: int, delimiter: str, first_line: int) -> None:
@@ -198,6 +200,7 @@ class Pieces:
         self._free: list[bytearray] = []  # few places for all pieces: no page of memory is new
         self.done = 0
         self.are_all = False
+        self.unclosed: int | None = None
 
     def give_back(self, piece: Piece) -> None:
         """Let the bytes of a piece be those of another; by any thread."""
@@ -210,7 +213,12 @@ class Pieces:
             if not read and not self.done and text.find(b"\n", 0, held) < 0:  # a header, no more
                 text[held : held + 1] = b"\n"
                 held += 1
-            end = end_of_rows(text, held, self._delimiter) if read else held
+            end = end_of_rows(text, held, self._delimiter)
+            if not read:
+                if end is not None and text.count(b'"', 0, held) % 2:
+                    self.unclosed = self.done + text.rfind(b'"', 0, held)
+                    return
+                end = held
             if end is None:
                 return
             if read and not self.done and not self._has_row(text, end):

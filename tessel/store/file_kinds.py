@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.cached import cached
 from tessel.cancelling import run_ahead, thread_pool
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.lazy import dataclass
@@ -73,7 +75,13 @@ class FileOptions:
     columns: tuple[str, ...] | None = None
 
 
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
+_COMPRESSED = {
+    rb"\x1f\x8b": "gzip",
+    rb"BZh[1-9]1AY&SY": "bz2",
+    rb"\x04\x22\x4d\x18": "lz4",
+    rb"\x28\xb5\x2f\xfd": "zstd",
+}
+"""Forms of compression by the first bytes: standard input has no name, and names may be wrong."""
 
 
 Part = Callable[[], pa.RecordBatch]
@@ -109,10 +117,16 @@ class File:
         self.options = options
         self.types = self.first_types()
 
-    @property
-    def is_compressed(self) -> bool:
-        """Whether its length says nothing of that of its text."""
-        return self.path.suffix in _COMPRESSED
+    @cached
+    def compression(self) -> str | None:
+        """How its text is compressed, as Arrow names it."""
+        with self.path.open("rb") as file:
+            start = file.read(10)
+        return next((form for magic, form in _COMPRESSED.items() if re.match(magic, start)), None)
+
+    def misfit(self, name: str, kind: pa.DataType) -> str:
+        """Return where the first value lies that is none of a type, if the file can say it."""
+        return ""
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by what is read first."""
@@ -153,7 +167,7 @@ class File:
         raw = pa.OSFile(str(self.path))
         size = max(1, raw.size())
         self.share = lambda: 1.0 if raw.closed else raw.tell() / size
-        form = _COMPRESSED.get(self.path.suffix)
+        form = self.compression
         return raw if form is None else pa.CompressedInputStream(raw, form)
 
     def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:

@@ -8,6 +8,7 @@ read once more to find types that hold every value, and whoever took rows takes 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -117,7 +118,7 @@ class Files:
     def settle(self) -> None:
         """Read every text file once, so that no value is found that does not fit."""
         for file in self._files:
-            if file.path.stat().st_size > file_kinds.BLOCK_BYTES or file.is_compressed:
+            if file.path.stat().st_size > file_kinds.BLOCK_BYTES or file.compression:
                 file.types = file.settled_types()
         self.schema = _common(self._files)
 
@@ -182,7 +183,8 @@ def _kind_of(path: Path) -> str:
         f"{str(path)!r} is of no kind that is read",
         hint="save the sheet as CSV, or write what pandas.read_excel returns"
         if excel
-        else f"files that end in {', '.join(ENDINGS)} are",
+        else f"files that end in {', '.join(ENDINGS)} are; of others, tessel import --format csv "
+        "says the kind",
         path=str(path),
     )
 
@@ -204,7 +206,9 @@ def _common(files: Sequence[File]) -> pa.Schema:
                 raise SchemaMismatchError(
                     f"column {name!r} is {types[name]} in {str(holder[name].path)!r} and {kind} in "
                     f"{str(file.path)!r}",
-                    hint="give the column a type that both can be, such as string",
+                    detail=file.misfit(name, types[name]) or holder[name].misfit(name, kind),
+                    hint="mend the file, or give the column a type that both can be: tessel import "
+                    f"--type {shlex.quote(name)}=string",
                     column=name,
                 )
             if both != types[name]:

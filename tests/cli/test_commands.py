@@ -306,6 +306,14 @@ def test_an_import_to_a_branch_and_from_standard_input(folder: Path) -> None:
     assert found["t"].to_pylist() == [dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, 0, 1)]
 
 
+def test_standard_input_that_ends_early_is_named_so(folder: Path) -> None:
+    command = ["import", "-", "-s", str(folder), "--symbol", "new"]
+    outcome = CliRunner().invoke(app, command, input="t,v\n0,1\n60")
+    assert outcome.exit_code == 4
+    assert "cannot read standard input: line 3" in outcome.output
+    assert "new" not in ts.open(str(folder)).symbols()
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

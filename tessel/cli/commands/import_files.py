@@ -15,7 +15,7 @@ import typer
 
 from tessel.cli.arguments import Form, StoreUri, settings_of
 from tessel.cli.output import OutputFormat, make_output
-from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.errors import InvalidInputError, SymbolNotFoundError, TesselError
 
 
 def import_files(
@@ -66,8 +66,8 @@ def import_files(
         typer.Option(
             "--time-format",
             metavar="FORMAT",
-            help="A form of times in text, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, epoch-ns "
-            "for the index, COLUMN=epoch-ms for another column. Repeatable.",
+            help="A form of times in text, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, "
+            "epoch-ns for the index, COLUMN=epoch-ms for another column. Repeatable.",
         ),
     ] = None,
     types: Annotated[
@@ -295,7 +295,11 @@ def _on_disk(files: Sequence[Path]) -> Iterator[list[Path]]:
         copy = Path(folder, "standard input")
         with copy.open("wb") as written:
             shutil.copyfileobj(sys.stdin.buffer, written)
-        yield [copy]
+        try:
+            yield [copy]
+        except TesselError as error:
+            error.message = error.message.replace(repr(str(copy)), "standard input")
+            raise
 
 
 def _memory(uri: str, branch: str, symbol: str | None) -> Any:
