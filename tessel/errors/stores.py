@@ -184,6 +184,8 @@ class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
         ``is_how`` tells that the name is that of an aggregate.
         """
         every = f'.agg("{name}") of all columns that can, ' if is_how and what != "windows" else ""
+        if is_how and name == "size":
+            is_how, every = False, '.agg(rows="count") counts rows, '
         how = name if is_how else "mean"
         one = f'.agg({how}=("price", "{how}")) of one'
         return cls(
