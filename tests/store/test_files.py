@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 from pyarrow import json as pa_json
 
+import tessel as ts
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -370,6 +371,22 @@ def test_text_that_is_missing_by_default_is_text_where_another_is(
     path = tmp_path / "a.csv"
     path.write_text("n\n" + "1\n" * 9 + "NA\n-\n")
     assert read_files([path], missing=("", "-"))["n"].to_pylist()[-2:] == ["NA", None]
+
+
+def test_a_file_has_the_types_of_the_symbol_it_is_added_to(tmp_path: Path) -> None:
+    store = ts.open("memory://")
+    texts = {"a": "t,v,s\n2024-01-01 10:00,1.5,x\n", "b": "t,v,s\n2024-01-02,2,07\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "c.jsonl").write_text('{"s": "y", "v": 3, "t": "2024-01-03T00:00:00"}\n')
+    (tmp_path / "d.csv").write_text("t,v,s\n2024-01-04,4,y\n2024-01-05,soon,y\n")
+    store.write("s", tmp_path / "a.csv", index="t")
+    store.append("s", tmp_path / "b.csv")
+    store.append("s", tmp_path / "c.jsonl")
+    assert store.read("s").to_arrow()["v"].to_pylist() == [1.5, 2.0, 3.0]
+    assert store.read("s").to_arrow()["s"].to_pylist() == ["x", "07", "y"]
+    with pytest.raises(SchemaMismatchError, match="column 'v' is string, not double"):
+        store.append("s", tmp_path / "d.csv")
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
         What else may differ, of :data:`EVOLUTIONS`.
     """
     allowed = _evolutions(evolve)
-    frame = read_frame(data)
+    frame = read_frame(data, working.state.schema.arrow)
     _check_levels(working, frame)
     state, kinds = _evolved(working.state, frame.schema, allowed)
     declared, held = state.schema.arrow, working.state.column_ids
