@@ -232,9 +232,10 @@ def _columns(table: pa.Table, document: Any, shape: PandasShape) -> pandas.DataF
         raise
     for field in table.schema:
         if pat.is_dictionary(field.type) and (zone := getattr(field.type.value_type, "tz", None)):
-            values = frame[field.name].cat  # Arrow leaves the zone out
-            instants = values.categories.tz_localize("UTC").tz_convert(zone)
-            frame[field.name] = values.rename_categories(instants)
+            values = frame[field.name].cat
+            if getattr(values.categories, "tz", None) is None:  # Arrow leaves the zone out
+                instants = pandas.DatetimeIndex(values.categories, tz="UTC").tz_convert(zone)
+                frame[field.name] = values.rename_categories(instants)
     for name, dtype in shape.dtypes.items():
         if _is_unnamed(dtype):
             frame[name] = pandas.arrays.ArrowExtensionArray(table.column(name))

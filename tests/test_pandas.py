@@ -338,6 +338,31 @@ def test_another_index_is_refused(store: ts.Store, verb: str) -> None:
     store.append("s", pa.Table.from_pandas(later.reset_index(), preserve_index=False))
 
 
+@pytest.mark.parametrize(
+    ("levels", "said", "way"),
+    [
+        (["ticker", "time"], r"reorder_levels\(\['time', 'ticker'\]\)",
+         lambda f: f.reorder_levels(["time", "ticker"])),
+        (["time", "name"], r"rename_axis\(\['time', 'ticker'\]\)",
+         lambda f: f.rename_axis(["time", "ticker"])),
+        (["time"], r"^  turn it into columns: frame.reset_index\(\)",
+         lambda f: f.reset_index()),
+    ],
+)  # fmt: skip
+def test_levels_of_another_index_are_told_apart(
+    store: ts.Store, levels: list[str], said: str, way: Any
+) -> None:
+    columns = {"time": TIMES, "ticker": ["a", "b", "c"], "name": ["a", "b", "c"]}
+    table = pd.DataFrame({**columns, "price": [1.5, 2.5, 3.5]})
+    store.write("s", table.drop(columns="name").set_index(["time", "ticker"]))
+    later = table.assign(time=TIMES + pd.Timedelta("9D"))
+    later = later.drop(columns="ticker" if "name" in levels else "name").set_index(levels)
+    with pytest.raises(SchemaMismatchError, match=rf"(?m){said}"):
+        store.append("s", later)
+    store.append("s", way(later))
+    assert len(store.read("s")) == 6
+
+
 def test_polars_and_arrow_are_as_they_were(store: ts.Store) -> None:
     table = pa.table({"a": [1, None], "b": ["x", None]})
     store.write("s", table)
