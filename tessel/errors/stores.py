@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -35,6 +36,10 @@ __all__ = [
     "UnknownVerbError",
     "VersionNotFoundError",
 ]
+
+
+# Behind a comparison an unknown name is mostly text without its quotes.
+_VALUE_FOLLOWS = re.compile(r"([=<>]|\b(like|matches))\s*$")
 
 
 class NotFoundError(TesselError, LookupError, kind="not-found"):
@@ -70,12 +75,10 @@ class ColumnNotFoundError(NotFoundError, KeyError, kind="column-not-found"):
             at = source.find(name) if column is None else column
             detail = source if at < 0 else f"{source}\n{' ' * at}{'^' * max(1, len(name))}"
         place = f" in {where}" if where else ""
-        return cls(
-            f"no column {name!r}{place}",
-            detail=detail,
-            column=name,
-            **suggestion(name, existing, "columns"),
-        )
+        told = suggestion(name, existing, "columns")
+        if source is not None and told["nearest"] is None and _VALUE_FOLLOWS.search(source, 0, at):
+            told["hint"] = f"text stands in quotes: {name!r}   {told['hint']}"
+        return cls(f"no column {name!r}{place}", detail=detail, column=name, **told)
 
 
 class SymbolNotFoundError(NotFoundError, KeyError, kind="symbol-not-found"):
