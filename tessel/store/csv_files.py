@@ -126,8 +126,7 @@ class CsvFile(File):
         if twice is not None:
             raise DuplicateColumnError(
                 f"two columns of {str(self.path)!r} are named {twice!r}",
-                hint=f"name all of them: tessel import --skip-lines {self._first_line} "
-                f"--columns NAMES",
+                hint=f"name all: tessel import --skip-lines {self._first_line} --columns NAMES",
                 column=twice,
             )
 
@@ -360,14 +359,15 @@ class CsvFile(File):
         if found is None:
             return unreadable(self.path, what)
         wanted, got = map(int, found.groups())
+        header = "the header" if self.options.columns is None else "--columns"
         line = self._line(lambda row: len(row) == got and bool(row))
         return InvalidInputError(
-            f"cannot read {str(self.path)!r}: line {line} has {got} values, and the header has "
+            f"cannot read {str(self.path)!r}: line {line} has {got} values, and {header} has "
             f"{wanted} names",
             hint=f"the file may end early, a value with {self._delimiter!r} may lack its quotes, "
             "or another character may lie between values: tessel import --delimiter"
             + f"; if line {line} is the header: --skip-lines {line - 1}"
-            * (got > wanted),
+            * (got > wanted and self.options.columns is None),
             path=str(self.path),
         )
 

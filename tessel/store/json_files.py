@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -18,6 +19,8 @@ _TIMES = [
     *(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")),
     pa.string(),
 ]
+
+_LONG = re.compile(rb"[\s:]\d{19,}\s*[,}]")
 
 
 class JsonLines(File):
@@ -68,7 +71,8 @@ class JsonLines(File):
                         path=str(self.path),
                         column=name,
                     )
-                types[name] = both
+                is_mixed = pa.uint64() in (before, kind) and both == pa.int64()
+                types[name] = pa.float64() if is_mixed else both
             line += block.count(b"\n")
         self._settled = True
         return types
@@ -90,6 +94,11 @@ class JsonLines(File):
         ]
         if texts:  # Arrow knows one form of times, and leaves their zones out
             found = self._table(block, before, given | dict.fromkeys(texts, pa.string()))
+        if _LONG.search(block):  # whole numbers past int64 are doubles for Arrow
+            for name in (n for n, kind in types.items() if pat.is_float64(kind) and n not in given):
+                with contextlib.suppress(InvalidInputError):
+                    self._table(block, before, {name: pa.uint64()})
+                    types[name] = pa.uint64()
         for name in texts:
             text = found.column(name).combine_chunks().drop_null()
             times[name] = fitting(text, times.get(name, _TIMES), self.options)

@@ -355,6 +355,21 @@ def test_values_of_two_kinds_in_lines_of_json(
         read_files([path])
 
 
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_long_whole_numbers_in_lines_of_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    names = [(1 << 63) + 1, (1 << 63) + 2, (1 << 64) - 1]
+    path.write_text("".join(json.dumps({"id": name, "x": 0.5}) + "\n" for name in names))
+    assert read_files([path]).to_pydict() == {"id": names, "x": [0.5] * 3}
+    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in [*names, 0.5, None, -1]))
+    assert read_files([path])["id"].to_pylist() == [*map(float, names), 0.5, None, -1.0]
+    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in [*[-1] * 9, *names]))
+    assert read_files([path])["id"].to_pylist()[-1] == float(names[-1])
+
+
 def test_a_given_type_in_lines_of_json(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"n": 1}\n')
