@@ -1,10 +1,10 @@
 """The fields that kernels reduce by group or by run: sums and extremes.
 
-A float is summed in fixed point, as two integers: a high and a low limb. Adding and subtracting
-``1.5 * 2**52`` rounds a float below ``2**51`` to an integer, and the remainder is exact (Dekker
-1971); it is scaled up and rounded once more. A remainder behind the second limb would be lost, so
-kernels check for it and the caller then sums in another way. The limbs are so narrow that the sum
-of a chunk of rows fits into 64 bits.
+A float is summed in fixed point, as two or four integers, its limbs. Adding and subtracting ``1.5 *
+2**52`` rounds a float below ``2**51`` to an integer, and the remainder is exact (Dekker 1971); it
+is scaled up and rounded once more. A remainder behind the last limb would be lost, so kernels check
+for it; the caller then takes four limbs, and behind these sums in another way. The limbs are so
+narrow that the sum of a chunk of rows fits into 64 bits.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ FieldResult = dict[int, Integers] | NDArray[Any]
 HALF_BITS = 32
 MOST_CHUNK_BITS = 20
 """At most ``2**20`` rows are added before their sums are brought to safety."""
-LARGEST_EXPONENT = 40
-"""Floats of fields are below two to this; larger ones would be scaled down, and lose bits."""
+_FEW_LIMBS, _MOST_LIMBS = 2, 4
+_LARGEST_EXPONENT = 40
+"""Floats of two limbs are below two to this; larger ones would be scaled down, and lose bits."""
 
-FIELDS = "kinds: i64[fields], sources: i64[fields], scales: f64[fields, 2], limbs: i64[fields, 2]"
+FIELDS = (
+    "kinds: i64[fields], sources: i64[fields, 2], scales: f64[fields, 3], limbs: i64[fields, 4]"
+)
 """Declares what kernels take of fields: ``FieldRegisters.arguments``."""
 
 _INTEGER_BITS = 62 - MOST_CHUNK_BITS
@@ -58,20 +61,32 @@ class SumField(NamedTuple):
     kind, register
         What it is, and the register that holds it: of floats for floats, else of integers.
     exponent
-        All floats are below ``2**exponent`` in size; at most :data:`LARGEST_EXPONENT`.
+        All floats are below ``2**exponent`` in size.
     bits
         All integers of at most 42 bits are below ``2**bits`` in size.
+    limbs
+        Into how many integers each float is split: two, or four.
+    rest
+        The register of floats that are summed with those of a field of four limbs, each at most
+        half the last bit of the other: what rounding took from it. -1 for none.
     """
 
     kind: FieldKind
     register: int
     exponent: int = 0
     bits: int = _INTEGER_BITS
+    limbs: int = _FEW_LIMBS
+    rest: int = -1
 
     @property
     def is_too_large(self) -> bool:
-        """Whether floats may be so large that scaling them down loses bits of small ones."""
-        return self.exponent > LARGEST_EXPONENT
+        """Whether floats may be so large that two limbs lose bits of small ones unseen."""
+        return self.exponent > _LARGEST_EXPONENT and self.limbs == _FEW_LIMBS
+
+    @property
+    def widened(self) -> SumField:
+        """The field with as many limbs as there can be."""
+        return self._replace(limbs=_MOST_LIMBS) if self.kind == FieldKind.FLOAT else self
 
     @property
     def is_float(self) -> bool:
@@ -90,6 +105,16 @@ class SumField(NamedTuple):
     def of_floats(cls, register: int, largest: float) -> SumField:
         """Return the field of floats of which none is larger in size."""
         return cls(FieldKind.FLOAT, register, max(0, int(np.frexp(largest)[1])))
+
+    @classmethod
+    def of_products(cls, products: int, errors: int, largest: float) -> SumField:
+        """Return the field of rounded products, none larger in size, and what rounding took.
+
+        The factors have to be summed beside it, in fields of their own: where their last bits are
+        so low that an error would be no float, these lose bits.
+        """
+        field = cls.of_floats(products, largest)
+        return field._replace(limbs=_MOST_LIMBS, rest=errors)
 
 
 EXTREMES = {
@@ -142,12 +167,16 @@ class FieldRegisters:
 
     Attributes
     ----------
-    kinds, sources
-        int64, shape ``(fields,)``: what each is, and its register.
+    kinds
+        int64, shape ``(fields,)``: what each is.
+    sources
+        int64, shape ``(fields, 2)``: its register, and that of what rounding took.
     scales
-        float64, shape ``(fields, 2)``: what brings floats to high limbs, and the rest to low ones.
+        float64, shape ``(fields, 3)``: what brings floats to their highest limbs, what brings
+        remainders to the next, and what brings to the second limb what rounding took: 0 where
+        nothing did.
     limbs
-        int64, shape ``(fields, 2)``: the registers of the low and the high limb of what has limbs.
+        int64, shape ``(fields, 4)``: the registers of limbs, from the lowest on; -1 for none.
     parts
         The registers that are added up, in the order of the fields.
     bits
@@ -167,7 +196,7 @@ class FieldRegisters:
     @classmethod
     def of(cls, fields: Sequence[SumField], registers: int, limb_bits: int) -> FieldRegisters:
         """Give limbs registers of their own behind those of the program."""
-        limbs = np.full((len(fields), 2), -1, np.int64)
+        limbs = np.full((len(fields), _MOST_LIMBS), -1, np.int64)
         parts: list[int] = []
         bits: list[int] = []
         used = registers
@@ -176,15 +205,21 @@ class FieldRegisters:
                 parts.append(field.register)
                 bits.append(field.bits)
             elif field.kind <= FieldKind.FLOAT:
-                limbs[place] = used, used + 1
-                parts += [used, used + 1]
-                bits += [HALF_BITS if field.kind == FieldKind.WIDE else limb_bits] * 2
-                used += 2
-        scales = [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields]
+                own = list(range(used, used + field.limbs))
+                limbs[place, : field.limbs] = own
+                parts += own
+                bits += [HALF_BITS if field.kind == FieldKind.WIDE else limb_bits] * field.limbs
+                used += field.limbs
+        highest = [2.0 ** (limb_bits - 1 - field.exponent) for field in fields]
+        next_one, has_rest = 2.0**limb_bits, [field.rest >= 0 for field in fields]
+        scales = [[a, next_one, a * next_one * b] for a, b in zip(highest, has_rest, strict=True)]
+        sources = [
+            [each.register, each.rest if each.rest >= 0 else each.register] for each in fields
+        ]
         return cls(
             np.array([field.kind for field in fields], np.int64),
-            np.array([field.register for field in fields], np.int64),
-            np.array(scales, np.float64).reshape(-1, 2),
+            np.array(sources, np.int64).reshape(-1, 2),
+            np.array(scales, np.float64).reshape(-1, 3),
             limbs,
             parts,
             bits,
@@ -210,8 +245,8 @@ def field_sums(
         if field.kind == FieldKind.WIDE:
             places = [0, HALF_BITS]
         elif field.kind == FieldKind.FLOAT:
-            first = field.exponent + 1 - limb_bits
-            places = [first - limb_bits, first]
+            highest = field.exponent + 1 - limb_bits
+            places = [highest - limb_bits * below for below in reversed(range(field.limbs))]
         sums_of: dict[int, Integers] = {}
         for place in places:
             for at, half in zip((place, place + HALF_BITS), next(parts), strict=True):

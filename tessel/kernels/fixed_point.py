@@ -1,4 +1,4 @@
-"""Floats split into two fixed-point limbs, which are added as integers.
+"""Floats split into fixed-point limbs, which are added as integers.
 
 :mod:`tessel.kernels.fields` says how wide the limbs are; :mod:`tessel.kernels.group_sums` adds
 them.
@@ -18,6 +18,7 @@ _HALF = 32
 _HALF_MASK = (1 << 32) - 1
 _ROUNDER = 1.5 * 2.0**52
 _ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
+_TWICE_ROUNDER_BITS = (2 * _ROUNDER_BITS + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 @inner
@@ -46,12 +47,53 @@ def _split(
 
 
 @inner
+def _split_wide(
+    floats: Any,
+    sources: Any,
+    field: Any,
+    scales: Any,
+    integers: Any,
+    limbs: Any,
+    rows: Any,
+) -> Any:
+    """Write the four limbs of floats, and of what rounding took from them, as :func:`_split`."""
+    source, rest = place_of(sources[field, 0]), place_of(sources[field, 1])
+    a, b = place_of(limbs[field, 3]), place_of(limbs[field, 2])
+    c, d = place_of(limbs[field, 1]), place_of(limbs[field, 0])
+    scale, step, rest_scale = scales[field, 0], scales[field, 1], scales[field, 2]
+    unscaled = 1.0 / scale
+    lost = np.int64(0)
+    for row in range(rows):
+        value = floats[source + row]
+        left, more = value * scale, floats[rest + row] * rest_scale
+        # Scaled down, a tiny float is rounded. What rounding took is scaled up by 2 ** 45 beside.
+        lost |= np.float64(left * unscaled - value).view(np.int64)
+        whole = left + _ROUNDER
+        integers[a + row] = np.float64(whole).view(np.int64) - _ROUNDER_BITS
+        left = (left - (whole - _ROUNDER)) * step
+        whole, other = left + _ROUNDER, more + _ROUNDER
+        joined = np.float64(whole).view(np.int64) + np.float64(other).view(np.int64)
+        integers[b + row] = joined - _TWICE_ROUNDER_BITS
+        left, more = (left - (whole - _ROUNDER)) * step, (more - (other - _ROUNDER)) * step
+        whole, other = left + _ROUNDER, more + _ROUNDER
+        joined = np.float64(whole).view(np.int64) + np.float64(other).view(np.int64)
+        integers[c + row] = joined - _TWICE_ROUNDER_BITS
+        left, more = (left - (whole - _ROUNDER)) * step, (more - (other - _ROUNDER)) * step
+        whole, other = left + _ROUNDER, more + _ROUNDER
+        joined = np.float64(whole).view(np.int64) + np.float64(other).view(np.int64)
+        integers[d + row] = joined - _TWICE_ROUNDER_BITS
+        lost |= np.float64((whole - _ROUNDER) - left).view(np.int64)
+        lost |= np.float64((other - _ROUNDER) - more).view(np.int64)
+    return lost != 0
+
+
+@inner
 def split_fixed_point(
     kinds: Any, sources: Any, scales: Any, limbs: Any, integers: Any, floats: Any, count: int
 ) -> Any:
     """Split the fields that are floats or wide integers into limbs; return whether bits were lost.
 
-    ``limbs`` has a row a field: the registers of its low and of its high limb.
+    ``limbs`` has a row a field: the registers of its limbs, from the lowest on.
     """
     lost = False
     rows = np.uint64(count)
@@ -59,11 +101,13 @@ def split_fixed_point(
         if kinds[field] == _INTEGER or kinds[field] > _FLOAT:
             continue
         low, high = place_of(limbs[field, 0]), place_of(limbs[field, 1])
-        source = place_of(sources[field])
+        source = place_of(sources[field, 0])
         if kinds[field] == _WIDE:
             for row in range(rows):
                 integers[low + row] = integers[source + row] & _HALF_MASK
                 integers[high + row] = integers[source + row] >> _HALF
+        elif limbs[field, 2] >= 0:
+            lost |= _split_wide(floats, sources, field, scales, integers, limbs, rows)
         else:
             scale, below = scales[field, 0], scales[field, 1]
             lost |= _split(floats, source, scale, below, integers, high, low, rows)

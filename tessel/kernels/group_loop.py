@@ -292,7 +292,7 @@ def add_groups(
                 last_row[line] = row + (chosen[until - 1] if is_packed else np.int64(until - 1))
             add_run(integers, zero, slots, sums, line, begin, end)
             for field in range(len(kinds)):
-                kind, source, which = kinds[field], place_of(sources[field]), np.uint64(field)
+                kind, source, which = kinds[field], place_of(sources[field, 0]), np.uint64(field)
                 if kind >= _LEAST_FLOAT:
                     best_floats[which, line] = _extreme_of_all(
                         floats, source + begin, source + end, best_floats[which, line],
@@ -314,7 +314,7 @@ def add_groups(
                 numbers = own
             add_rows(integers, numbers, slots, sums, counted)
             for field in range(len(kinds)):
-                kind, source, line = kinds[field], place_of(sources[field]), np.uint64(field)
+                kind, source, line = kinds[field], place_of(sources[field, 0]), np.uint64(field)
                 if kind >= _LEAST_FLOAT:
                     greatest = kind > _LEAST_FLOAT
                     _extreme_float(

@@ -99,18 +99,18 @@ def group_sums(
     Returns
     -------
     GroupSums or None
-        None where floats reach over more bits than two limbs hold, or are not finite, and where a
+        None where floats reach over more bits than four limbs hold, or are not finite, and where a
         number is no group: page tables that say otherwise are forged.
     """
+    if any(each.is_too_large for each in fields):
+        fields = [each.widened for each in fields]
     runs = _NONE if ends is None else ends
     lines = groups * max(len(runs), 1)
     # With many groups, bringing the sums of a chunk together costs more than a short chunk.
     chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), MOST_CHUNK_BITS)
-    laid = _laid_out(tuple(fields), program.integers, chunk_bits)
-    if laid is None:
-        return None
-    held, slots = laid
-    integers, floats, truths = program.registers(2 * len(fields) + _SPARE_REGISTERS)
+    held, slots = _laid_out(tuple(fields), program.integers, chunk_bits)
+    more = held.used - program.integers + _SPARE_REGISTERS
+    integers, floats, truths = program.registers(more)
     integers[:] = 0
     first_row = np.full(lines, -1, np.int64)
     last_row = np.full(lines + 1 if last else 0, -1, np.int64)
@@ -158,7 +158,13 @@ def group_sums(
             best_floats,
         )
         if counted < 0:
-            return None
+            wide = [each.widened for each in fields]
+            if wide == list(fields):
+                return None
+            return group_sums(
+                spans, program, select=select, group=group, groups=groups, fields=wide,
+                codes=codes, ends=ends, first=first, last=last,
+            )  # fmt: skip
         left = left[counted:]
     counts = (high[slots.order[0]] << HALF_BITS) + low[slots.order[0]]
     order = slots.order[1:].tolist()
@@ -170,15 +176,13 @@ def group_sums(
 @functools.lru_cache(maxsize=64)
 def _laid_out(
     fields: tuple[SumField, ...], registers: int, chunk_bits: int
-) -> tuple[FieldRegisters, _Slots] | None:
-    """Return how fields lie behind so many registers, alike in all segments; None where too large.
+) -> tuple[FieldRegisters, _Slots]:
+    """Return how fields lie behind so many registers, alike in all segments.
 
     A few are kept, for the segments that follow.
     """
-    if any(each.is_too_large for each in fields):
-        return None
     held = FieldRegisters.of(fields, registers, 62 - chunk_bits)
-    zero = registers + 2 * len(fields) + _SPARE_REGISTERS + ZERO_REGISTER
+    zero = held.used + _SPARE_REGISTERS + ZERO_REGISTER
     return held, _Slots.of(held, chunk_bits, zero)
 
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tessel.kernels.group_sums as group_sums_module
@@ -401,14 +401,15 @@ _doubles = st.one_of(
     st.floats(-1e9, 1e9),
     st.integers(-(10**9), 10**9).map(lambda number: number / 100),
     st.sampled_from([0.0, -0.0, 0.1, 1 / 3, 2.0**-40, 1e9]),
+    st.tuples(st.floats(-1, 1), st.integers(-90, 90)).map(lambda pair: math.ldexp(*pair)),
+    st.sampled_from([5e-324, -1e-300, 2.0**900, -1.7e308]),
 )
 
 
-def _past_two_limbs(values: list[float]) -> bool:
-    """Whether a value has bits below those that two limbs of 45 hold beside the largest."""
-    exponent = max(0, max(math.frexp(value)[1] for value in values))
-    unit = Fraction(2) ** (exponent + 1 - 90)
-    return any(Fraction(value) % unit for value in values)
+def _past_limbs(exact: list[Fraction], largest: float) -> bool:
+    """Whether a number has bits below those that four limbs of 45 hold beside the largest."""
+    unit = Fraction(2) ** (max(0, math.frexp(largest)[1]) + 1 - 180)
+    return any(number % unit for number in exact)
 
 
 @given(
@@ -430,8 +431,8 @@ def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
     found = _sums(blocks, program, [field], select=0, group=0, groups=4)
     chosen = [(code, value) for code, value, keep in rows if keep]
     exact = [sum((Fraction(v) for c, v in chosen if c == group), Fraction(0)) for group in range(4)]
-    if found is None:  # tiny beside large: more bits than two limbs
-        assert _past_two_limbs(values)
+    if found is None:  # tiny beside large
+        assert _past_limbs(list(map(Fraction, values)), max(map(abs, values)))
         return
     assert found.counts.tolist() == [sum(c == group for c, _ in chosen) for group in range(4)]
     firsts = [[i for i, row in enumerate(rows) if row[2] and row[0] == g] for g in range(4)]
@@ -445,6 +446,47 @@ def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
         4,
     )
     assert sums.numbers() == wanted.numbers()
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 3), _doubles, _doubles), min_size=1, max_size=90))
+def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> None:
+    codes, ones, others = (list(column) for column in zip(*rows, strict=True))
+    held = [np.array(each).view(np.int64).tolist() for each in (ones, others)]
+    blocks = _of_integers([codes, *held])  # type: ignore[list-item]
+    steps = [
+        *((Op.LOAD, at, at, 0, 0) for at in range(3)),
+        (Op.DECIMAL, 0, 1, 1, 0),
+        (Op.DECIMAL, 1, 2, 2, 0),
+        (Op.MULTIPLY, 2, 0, 1, 0),
+        (Op.PRODUCT_ERROR, 3, 0, 1, 2),
+    ]
+    program = _program(steps, blocks.facts.shape[2])
+    sizes = [max(map(abs, each)) for each in (ones, others)]
+    largest = sizes[0] * sizes[1]
+    assume(math.isfinite(largest))
+    factors = [SumField.of_floats(at, size) for at, size in enumerate(sizes)]
+    fields = [SumField.of_products(2, 3, largest), *factors]
+    found = _sums(blocks, program, fields, select=None, group=0, groups=4)
+    exact = [Fraction(one) * Fraction(other) for _, one, other in rows]
+    if found is None:
+        past = [
+            _past_limbs(list(map(Fraction, each)), size)
+            for each, size in zip((ones, others), sizes, strict=True)
+        ]
+        assert any(past) or _past_limbs(exact, largest) or max(sizes) > _SPLITTABLE
+        return
+    parts: Any = found.results[0]
+    sums = ExactSums.of_parts(parts, 4)
+    wanted = [
+        sum((e for e, c in zip(exact, codes, strict=True) if c == g), Fraction(0)) for g in range(4)
+    ]
+    assert [Fraction(sums.rounded().tolist()[g]) for g in range(4)] == [
+        Fraction(float(each)) for each in wanted
+    ]
+
+
+_SPLITTABLE = 2.0**990
+"""Without a fused multiplication, larger factors cannot be split: their errors are no numbers."""
 
 
 @given(
@@ -498,7 +540,7 @@ def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
                 ends=np.append(starts[1:], len(rows)), last=True,
             )  # fmt: skip
         if reduced is None:
-            assert _past_two_limbs(floats)
+            assert _past_limbs(list(map(Fraction, floats)), largest)
             return
         found: Any = reduced.results
         assert reduced.counts.tolist() == [b - a for a, b in runs]

@@ -32,7 +32,6 @@ from tessel.kernels.fields import (
 )
 from tessel.lazy import dataclass
 
-_FRACTION_BITS = 53
 _LARGEST_PRODUCT = 1 << 62
 """Factors of larger products are split, so that products of their parts are not above it."""
 _LARGEST_PART = 1 << 48
@@ -142,9 +141,7 @@ def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction
     if made is None or not np.isfinite(float(largest)):
         return None
     product, error = made
-    field = SumField.of_floats(product, float(largest))
-    # What rounding takes is at most half of the last bit.
-    rest = field._replace(register=error, exponent=field.exponent - _FRACTION_BITS)
+    field = SumField.of_products(product, error, float(largest))
     # A tiny double would have a product below all doubles: its own limbs would tell.
     guards = [
         SumField.of_floats(
@@ -154,7 +151,7 @@ def _products(program: BlockProgram, columns: ReducedColumns) -> KernelReduction
         if number.is_float and _decimal_sum(program, name) is None
     ]
 
-    return _parts_of((field, rest, *guards), lambda results: _added((0, 0), results[:2]))
+    return _parts_of((field, *guards), _only)
 
 
 def _whole_products(
