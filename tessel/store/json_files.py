@@ -12,13 +12,33 @@ import pyarrow.types as pat
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.csv_text import fitting, text_as
-from tessel.store.file_kinds import File, Part, UnfitError, joined, there, unreadable
+from tessel.store.file_kinds import File, FileOptions, Part, UnfitError, joined, there, unreadable
 from tessel.store.frames import check_column_names
 
 _TIMES = [
     *(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")),
     pa.string(),
 ]
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    """Return a type with text in place of times, also within lists and objects."""
+    if pat.is_timestamp(kind):
+        return pa.string()
+    if pat.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    if pat.is_struct(kind):
+        return pa.struct([(each.name, _as_text(each.type)) for each in kind])
+    return kind
+
+
+def _is_cast(text: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        text.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
 
 _LONG = re.compile(rb"[\s:]\d{19,}\s*[,}]")
 
@@ -87,23 +107,50 @@ class JsonLines(File):
         given = self._given(None)
         found = self._table(block, before, given)
         types = {field.name: field.type for field in found.schema}
-        texts = [
-            name
+        texts = {
+            name: _as_text(kind)
             for name, kind in types.items()
-            if name not in given and (pat.is_string(kind) or pat.is_timestamp(kind))
-        ]
+            if name not in given and (pat.is_nested(kind) or pat.is_string(_as_text(kind)))
+        }
         if texts:  # Arrow knows one form of times, and leaves their zones out
-            found = self._table(block, before, given | dict.fromkeys(texts, pa.string()))
+            found = self._table(block, before, given | texts)
         if _LONG.search(block):  # whole numbers past int64 are doubles for Arrow
             for name in (n for n, kind in types.items() if pat.is_float64(kind) and n not in given):
                 with contextlib.suppress(InvalidInputError):
                     self._table(block, before, {name: pa.uint64()})
                     types[name] = pa.uint64()
         for name in texts:
-            text = found.column(name).combine_chunks().drop_null()
-            times[name] = fitting(text, times.get(name, _TIMES), self.options)
-            types[name] = times[name][0]
+            types[name] = self._timed(found.column(name).combine_chunks(), times, name)
         return types
+
+    def _timed(
+        self,
+        text: pa.Array,
+        times: dict[str, list[pa.DataType]],
+        path: str,
+        *,
+        is_inner: bool = False,
+    ) -> pa.DataType:
+        """Return the type of values whose times are text, also within lists and objects."""
+        kind = text.type
+        if pat.is_list(kind):
+            return pa.list_(self._timed(text.flatten(), times, f"{path}[]", is_inner=True))
+        if pat.is_struct(kind):
+            inner = zip(kind, text.flatten(), strict=True)
+            return pa.struct(
+                [
+                    (each.name, self._timed(part, times, f"{path}.{each.name}", is_inner=True))
+                    for each, part in inner
+                ]
+            )
+        if not pat.is_string(kind):
+            return kind
+        options = FileOptions(time_formats=()) if is_inner else self.options
+        found = fitting(text.drop_null(), times.get(path, _TIMES), options)
+        if is_inner and not _is_cast(text, found[0]):
+            found = found[-1:]  # Arrow casts one form alone, and only that within others
+        times[path] = found
+        return found[0]
 
     def _table(self, block: bytes, before: int, types: Mapping[str, pa.DataType]) -> pa.Table:
         from pyarrow import json
@@ -120,21 +167,19 @@ class JsonLines(File):
     def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:
         told = super()._given(schema)
         own = {*self.options.types, *self.options.epochs}
-        return {
-            name: pa.string() if pat.is_timestamp(kind) and name not in own else kind
-            for name, kind in told.items()
-        }
+        return {name: kind if name in own else _as_text(kind) for name, kind in told.items()}
 
     def _cast(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         values = batch.column(field.name)
-        if not (pat.is_string(values.type) and pat.is_timestamp(field.type)):
+        if field.name in self.options.types or _as_text(field.type) == field.type:
             return super()._cast(batch, field)
         kind = self.types[field.name]
         try:
             return values.cast(kind).cast(field.type)
-        except pa.ArrowInvalid:  # of another form than that of ISO
-            pass
-        try:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if not pat.is_string(values.type):
+                raise UnfitError(self) from error
+        try:  # of another form than that of ISO
             return text_as(values, kind, self.options).cast(field.type)
         except pa.ArrowInvalid as error:
             raise UnfitError(self) from error

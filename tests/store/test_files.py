@@ -356,6 +356,32 @@ def test_values_of_two_kinds_in_lines_of_json(
 
 
 @pytest.mark.parametrize("block", [64, 8 << 20])
+def test_times_within_lists_and_objects_of_json_keep_their_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    rows: list[Any] = [
+        {"e": {"at": "2024-01-01T02:00:00+02:00", "n": 1}, "l": ["2024-01-01", None]},
+        {"e": None, "l": []},
+        {"e": {"at": "2024-01-01T00:00:00.5Z"}, "l": ["2024-01-02T03:00:00"]},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_files([path])
+    zoned = pa.timestamp("ns", "UTC")
+    assert found.schema.types == [
+        pa.struct([("at", zoned), ("n", pa.int64())]), pa.list_(pa.timestamp("s"))
+    ]  # fmt: skip
+    at = pc.struct_field(found["e"], "at").cast(pa.timestamp("ms", "UTC")).to_pylist()
+    midnight = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert at == [midnight, None, midnight + dt.timedelta(milliseconds=500)]
+    rows.append({"e": {"at": "soon"}, "l": ["2024-01-02T03:00:00Z"]})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert pc.struct_field(read_files([path])["e"], "at")[0].as_py() == rows[0]["e"]["at"]
+    assert read_files([path])["l"].to_pylist()[-1] == ["2024-01-02T03:00:00Z"]
+
+
+@pytest.mark.parametrize("block", [64, 8 << 20])
 def test_long_whole_numbers_in_lines_of_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
