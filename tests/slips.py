@@ -46,6 +46,7 @@ trades.take([999]).collect()
 trades.groupby("symbol").size()
 pd.DataFrame(trades)
 q.collect()
+q.explain()
 q.to_pandas()
 q.sortby("price")
 store.trades

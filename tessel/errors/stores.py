@@ -210,8 +210,10 @@ class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
     @classmethod
     def foreign(cls, name: str, ours: str, example: str, remark: str) -> Self:
         """Make the error for a name that another system has for something of ours."""
+        of_query = example.startswith("lazy.")
+        what = repr(ours) if ours != name else "a verb of queries" if of_query else "of a store"
         return cls(
-            f"{name!r} is " + (f"{ours!r} here" if ours != name else "a verb of queries here"),
+            f"{name!r} is {what} here",
             hint=example + (f"   {remark}" if remark else ""),
             name=name,
             nearest=ours,
