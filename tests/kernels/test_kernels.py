@@ -402,7 +402,7 @@ _doubles = st.one_of(
     st.integers(-(10**9), 10**9).map(lambda number: number / 100),
     st.sampled_from([0.0, -0.0, 0.1, 1 / 3, 2.0**-40, 1e9]),
     st.tuples(st.floats(-1, 1), st.integers(-90, 90)).map(lambda pair: math.ldexp(*pair)),
-    st.sampled_from([5e-324, -1e-300, 2.0**900, -1.7e308]),
+    st.sampled_from([5e-324, -1e-300, 2.0**400]),
 )
 
 
@@ -466,15 +466,14 @@ def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> Non
     assume(math.isfinite(largest))
     factors = [SumField.of_floats(at, size) for at, size in enumerate(sizes)]
     fields = [SumField.of_products(2, 3, largest), *factors]
-    with np.errstate(invalid="ignore", over="ignore"):  # of factors that are too large to split
-        found = _sums(blocks, program, fields, select=None, group=0, groups=4)
+    found = _sums(blocks, program, fields, select=None, group=0, groups=4)
     exact = [Fraction(one) * Fraction(other) for _, one, other in rows]
     if found is None:
         past = [
             _past_limbs(list(map(Fraction, each)), size)
             for each, size in zip((ones, others), sizes, strict=True)
         ]
-        assert any(past) or _past_limbs(exact, largest) or max(sizes) > _SPLITTABLE
+        assert any(past) or _past_limbs(exact, largest)
         return
     parts: Any = found.results[0]
     sums = ExactSums.of_parts(parts, 4)
@@ -484,10 +483,6 @@ def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> Non
     assert [Fraction(sums.rounded().tolist()[g]) for g in range(4)] == [
         Fraction(float(each)) for each in wanted
     ]
-
-
-_SPLITTABLE = 2.0**990
-"""Without a fused multiplication, larger factors cannot be split: their errors are no numbers."""
 
 
 @given(
