@@ -152,13 +152,12 @@ def find_first_rows(pairs: Any, starts: Any, shift: Any, table: Any, first: Any,
 @kernel("codes: i64[rows], first_row: mut i64[groups]")
 def write_first_rows(codes: Any, first_row: Any) -> None:
     """Write the first row of each group, where groups are numbered by first appearance."""
-    group = 0
-    for row in range(len(codes)):
-        if group == len(first_row):
-            return
+    group = row = 0
+    while group < len(first_row) and row < len(codes):
         if codes[row] == group:
             first_row[group] = row
             group += 1
+        row += 1
 
 
 @kernel("codes: mut i64[rows], first_row: mut i64[most] -> i64")
