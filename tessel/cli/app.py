@@ -36,7 +36,9 @@ class _TellingErrors(TyperGroup):
             raise typer.Exit(exit_code(error)) from error
 
 
-_ARGUMENT = re.compile(r"(\b\w+\((?:…, )?)?\b([a-z_]+)=(True|False|'[^']*'|\"[^\"]*\"|[\w.]+)(\))?")
+_ARGUMENT = re.compile(
+    r"(\b\w+\((?:…, )?)?\b([a-z_]+)=(True|False|'[^']*'|\"[^\"]*\"|\[[^]]*\]|[\w.]+)(\))?"
+)
 
 
 def _with_options(text: str, command: Any) -> str:
@@ -45,10 +47,10 @@ def _with_options(text: str, command: Any) -> str:
 
     def option(found: re.Match[str]) -> str:
         before, name, value, after = found.groups("")
-        name, value = f"--{name.replace('_', '-')}", value.strip("'\"")
+        name, values = f"--{name.replace('_', '-')}", re.findall(r"[^][,'\" ]+", value)
         if name not in known or value == "False":
             return found[0]
-        told = name if value == "True" else f"{name} {value}"
+        told = name if value == "True" else " ".join(f"{name} {each}" for each in values)
         # An option stands for the whole call, write(…, sort=True), that has one argument.
         return told if before and after else f"{before}{told}{after}"
 

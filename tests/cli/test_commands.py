@@ -319,6 +319,30 @@ def test_files_of_later_days_are_added(folder: Path, tmp_path: Path) -> None:
     assert f"'{bad}', line 2: 'x'" in told
 
 
+def test_columns_grow_as_the_error_says(folder: Path, tmp_path: Path) -> None:
+    first, wider, both = _files(
+        tmp_path, "t,v\n2024-01-01,1\n", "t,v,w\n2024-01-02,2,x\n", "t,v,z\n2024-01-03,2.5,true\n"
+    )
+    command = ["-s", folder, "--symbol", "grown", "--index", "t"]
+    _run(["import", first, *command])
+    told = _run(["import", wider, *command, "--append"], code=4).stderr
+    assert "let them grow with --evolve add," in told
+    _run(["import", wider, *command, "--append", "--evolve", "add"])
+    told = _run(["import", both, *command, "--append", "--evolve", "add"], code=4).stderr
+    assert "let them grow with --evolve flexible," in told
+    _run(["import", both, *command, "--append", "--evolve", "flexible"])
+    found = ts.open(str(folder)).read("grown").to_arrow()
+    assert found["v"].to_pylist() == [1.0, 2.0, 2.5]
+    assert found["w"].to_pylist() == [None, "x", None]
+    assert found["z"].to_pylist() == [None, None, True]
+    for wrong in (["--evolve", "add"], ["--append", "--sort", "--evolve", "add"]):
+        assert "--evolve is of rows" in _run(["import", first, *command, *wrong], code=4).stderr
+    command[-1] = "v"
+    told = _run(["import", first, *command, "--append"], code=4).stderr
+    assert "the index of symbol 'grown' is t" in told
+    assert len(ts.open(str(folder)).read("grown")) == 3
+
+
 def test_standard_input_that_ends_early_is_named_so(folder: Path) -> None:
     command = ["import", "-", "-s", str(folder), "--symbol", "new"]
     outcome = CliRunner().invoke(app, command, input="t,v\n0,1\n60")

@@ -43,6 +43,14 @@ def import_files(
     append: Annotated[
         bool, typer.Option("--append", help="Add the rows at the end of the symbol.")
     ] = False,
+    evolve: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evolve",
+            metavar="WAY",
+            help="How --append lets columns grow: add (new ones), widen, flexible. Repeatable.",
+        ),
+    ] = None,
     branch: Annotated[
         str, typer.Option("--branch", metavar="NAME", help="The branch to write.")
     ] = "main",
@@ -141,6 +149,11 @@ def import_files(
     from tessel.store.file_kinds import FileOptions
     from tessel.store.files import Files
 
+    if evolve and (sort or not append):
+        raise InvalidInputError(
+            "--evolve is of rows that are added at the end, as they come",
+            hint="leave --sort out" if append else "give --append as well",
+        )
     formats, epochs = _time_formats(time_format or (), index)
     with _on_disk(files) as paths:
         options = FileOptions(
@@ -164,8 +177,12 @@ def import_files(
         )
         stored = target.schema(symbol) if append and symbol in target.symbols() else None
         rows = Files(paths, options, None if stored is None else stored.arrow)
-        if index is None and stored is not None:
-            index = stored.index
+        if stored is not None and index not in (None, stored.index):
+            raise InvalidInputError(
+                f"--index {index}: the index of symbol {symbol!r} is {stored.index}",
+                hint="leave --index out, or write the symbol anew without --append",
+            )
+        index = index if stored is None else stored.index
         parts = [None] if one_commit else list(range(len(rows)))
         run = run_name(symbol, paths)
         done = _done(target, symbol, run, len(parts)) if resume else 0
@@ -181,6 +198,7 @@ def import_files(
                     sort=sort,
                     message=f"{run} {(at or 0) + 1}/{len(parts)}",
                     append=append or bool(at),
+                    evolve=evolve,
                 )
         make_output(output).facts(
             {
@@ -204,6 +222,7 @@ def _commit(
     sort: bool,
     message: str,
     append: bool,
+    evolve: Sequence[str] | None,
 ) -> int:
     """Write one file, or all of them (``at`` is None), in one commit; return its rows."""
     from tessel.store.operations.taking import discard_staged
@@ -231,7 +250,7 @@ def _commit(
                     mode = "append" if append else "write"
                     transaction.finalize(symbol, staged, mode=mode, sort=True)
                 elif append:
-                    transaction.append(symbol, counted())
+                    transaction.append(symbol, counted(), evolve=evolve)
                 else:
                     transaction.write(symbol, counted(), index=index, sort=sort)
                 is_sure = False  # of a commit that fails nobody knows whether it lands
