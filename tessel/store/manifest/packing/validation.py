@@ -154,15 +154,10 @@ def _check_set(each: ManifestSet, path: str) -> None:
             f"{_shown(each.name)} cannot name a set",
             "a name has 1 to 64 letters, digits, dots, dashes and underscores",
         )
-    _check_count(each.max_segments, f"{path}.max_segments", least=1)
-    _check_count(each.symbols_per_manifest, f"{path}.symbols_per_manifest", least=1)
-    _check_count(each.cardinality, f"{path}.cardinality", least=1)
-    _check_count(
-        each.max_bytes,
-        f"{path}.max_bytes",
-        least=LEAST_MANIFEST_BYTES,
-        most=LARGEST_MANIFEST_BYTES,
-    )
+    for option in ("max_segments", "symbols_per_manifest", "cardinality"):
+        _check_count(getattr(each, option), f"{path}.{option}", least=1)
+    limits = {"least": LEAST_MANIFEST_BYTES, "most": LARGEST_MANIFEST_BYTES}
+    _check_count(each.max_bytes, f"{path}.max_bytes", **limits)
     if each.max_segments is not None and each.symbols_per_manifest is not None:
         refuse(
             f"{path}.symbols_per_manifest",
