@@ -13,22 +13,25 @@ from tessel.cached import cached
 from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 
-KINDS = (
-    "write",
-    "append",
-    "update",
-    "upsert",
-    "delete rows",
-    "delete",
-    "rename",
-    "rename column",
-    "add column",
-    "fill column",
-    "drop column",
-    "widen",
-    "metadata",
-    "compact",
-)
+DONE = {
+    "write": "was written",
+    "append": "got rows appended",
+    "update": "had rows updated",
+    "upsert": "had rows upserted",
+    "delete rows": "had rows deleted",
+    "delete": "was deleted",
+    "rename": "was renamed",
+    "rename column": "had a column renamed",
+    "add column": "got a new column",
+    "fill column": "got a new column with values",
+    "drop column": "had a column dropped",
+    "widen": "had a column widened",
+    "metadata": "got other metadata",
+    "compact": "was compacted",
+}
+"""By each kind of change what a symbol went through, as conflicts say it."""
+
+KINDS = tuple(DONE)
 """What can be done to a symbol; the conflict matrix has a row and a column for each."""
 
 ROW_KINDS = frozenset({"append", "update", "upsert", "delete rows", "fill column", "compact"})

@@ -23,6 +23,7 @@ from tessel.errors import CommitConflictError, RefNotFoundError
 from tessel.lazy import dataclass
 from tessel.store.history.changes import Alteration, Change, Claim, Edit, Repacking, Tried
 from tessel.store.history.committed_changes import (
+    DONE,
     KINDS,
     ROW_KINDS,
     CommittedChange,
@@ -67,23 +68,6 @@ def _matrix() -> dict[tuple[str, str], str]:
 MATRIX: Mapping[tuple[str, str], str] = _matrix()
 """What becomes of ours (first) after theirs (second): ``"lands"``, ``"conflict"`` or ``"rows"``."""
 
-_DONE = {
-    "write": "was written",
-    "append": "got rows appended",
-    "update": "had rows updated",
-    "upsert": "had rows upserted",
-    "delete rows": "had rows deleted",
-    "delete": "was deleted",
-    "rename": "was renamed",
-    "rename column": "had a column renamed",
-    "add column": "got a new column",
-    "fill column": "got a new column with values",
-    "drop column": "had a column dropped",
-    "widen": "had a column widened",
-    "metadata": "got other metadata",
-    "compact": "was compacted",
-}
-
 
 class Conflicting(Exception):  # noqa: N818 - an answer, not an error
     """Ours cannot be rebased onto theirs; the reason is the text. It never leaves the store."""
@@ -112,11 +96,11 @@ def rebase(ours: Change, theirs: CommittedChange) -> Change:
             # That neither makes a symbol nor takes a name: ours made the name free, and still does.
             return ours
         name = next(name for name in theirs.names if name in taken)
-        raise Conflicting(f"symbol {name!r}, whose name was to be taken, {_DONE[theirs.kinds[0]]}")
+        raise Conflicting(f"symbol {name!r}, whose name was to be taken, {DONE[theirs.kinds[0]]}")
     for mine in ours.kinds:
         for kind in theirs.kinds:
             if MATRIX[mine, kind] == _CONFLICT:
-                raise Conflicting(f"symbol {ours.name!r} {_DONE[kind]}")
+                raise Conflicting(f"symbol {ours.name!r} {DONE[kind]}")
     return _moved(ours, theirs)
 
 
@@ -125,7 +109,7 @@ def _moved(ours: Change, theirs: CommittedChange) -> Change:
         return ours
     if set(theirs.kinds) == {"compact"} and ours.row_kinds != ("compact",):
         return ours
-    what = _DONE[next(kind for kind in theirs.kinds if kind in ROW_KINDS)]
+    what = DONE[next(kind for kind in theirs.kinds if kind in ROW_KINDS)]
     try:
         for claim in ours.claims:
             _check_claim(claim, theirs.edits)
@@ -243,9 +227,9 @@ def read_conflict(read: ReadRange, theirs: CommittedChange) -> str | None:
         if kind in ("metadata", "compact"):
             continue
         if kind not in _ROWS_OF_USERS:
-            return f"symbol {read.name!r}, which was read, {_DONE[kind]}"
+            return f"symbol {read.name!r}, which was read, {DONE[kind]}"
         if any(_was_read(read, edit) for edit in theirs.edits):
-            return f"symbol {read.name!r} {_DONE[kind]}, among those that were read"
+            return f"symbol {read.name!r} {DONE[kind]}, among those that were read"
     return None
 
 

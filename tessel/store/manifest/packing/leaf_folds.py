@@ -20,7 +20,7 @@ from dataclasses import field
 
 from tessel.lazy import dataclass
 from tessel.options import current
-from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
 from tessel.store.manifest.packing.bins import fill_in_order
@@ -178,7 +178,7 @@ class LeafFolds:
             ]
             tried = self.after.copy()
             for each in repackings:
-                apply(each, tried, 0)
+                each.apply(tried, 0)
             found = [list(leaf.packings()) for leaf in tried.changed_leaves()]
             if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
                 break

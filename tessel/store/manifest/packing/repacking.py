@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from tessel.display.documents import Document, Table
 from tessel.lazy import dataclass
-from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay, Snapshot
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, coalesced
 from tessel.store.manifest.builder import ManifestBuilder
@@ -222,5 +222,5 @@ def _cut_as_thought(
     """Try a repacking on the symbol index; return whether its leaves are those packed for."""
     tried = Overlay(snapshot)
     for each in repackings:
-        apply(each, tried, 0)
+        each.apply(tried, 0)
     return membership.cut_as(tried.leaves())
