@@ -11,7 +11,7 @@ import json
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -32,6 +32,9 @@ FORMAT = "tessel"
 FORMAT_VERSION = (1, 0)
 """Major and minor. A release reads its own major up to its own minor, for ever; a newer minor adds
 what older releases would pass over, so they refuse it."""
+
+HEADER: Final = {"format": FORMAT, "version": list(FORMAT_VERSION)}
+"""What documents that can be read alone begin with; :func:`check_format` checks it."""
 
 _READABLE_BEFORE_ONE = ((0, 4),)
 """Versions before 1.0 with the same bytes."""
@@ -277,12 +280,7 @@ def open_store(objects: ObjectStore, *, create: bool, read_only: bool) -> StoreI
             ) from None
     if read_only or not create:
         raise StoreNotFoundError.at(objects.uri, read_only=read_only)
-    document = {
-        "format": FORMAT,
-        "version": list(FORMAT_VERSION),
-        "id": new_id().hex(),
-        "created_us": time.time_ns() // 1000,
-    }
+    document = {**HEADER, "id": new_id().hex(), "created_us": time.time_ns() // 1000}
     made = objects.put_if_absent(STORE, seal(document))
     if isinstance(objects, SupportsReserve):
         objects.keep_reserve()

@@ -22,8 +22,7 @@ from tessel.errors import (
 from tessel.lazy import dataclass
 from tessel.store.history.committed_changes import CommittedChange, CommittedChanges
 from tessel.store.history.documents import (
-    FORMAT,
-    FORMAT_VERSION,
+    HEADER,
     Fields,
     Reference,
     check_format,
@@ -123,7 +122,7 @@ class LogEntry:
     def to_bytes(self) -> bytes:
         """Return the entry as it is stored."""
         held = {name: getattr(self, name) for name in _FIELDS}
-        return seal({"format": FORMAT, "version": list(FORMAT_VERSION), **held})
+        return seal({**HEADER, **held})
 
     @classmethod
     def read(cls, fields: Fields, number: int) -> LogEntry:

@@ -22,8 +22,7 @@ from tessel.errors import (
 )
 from tessel.lazy import dataclass
 from tessel.store.history.documents import (
-    FORMAT,
-    FORMAT_VERSION,
+    HEADER,
     Fields,
     check_format,
     damaged,
@@ -136,17 +135,9 @@ class Refs:
 
     def to_json(self) -> dict[str, Any]:
         """Return the refs as plain data."""
-        return {
-            "format": FORMAT,
-            "version": list(FORMAT_VERSION),
-            "branches": dict(self.branches),
-            "tags": dict(self.tags),
-            "retired": sorted(self.retired),
-            "oldest": self.oldest,
-            "collected": self.collected,
-            "condemned_us": self.condemned_us,
-            "manifests": None if self.manifests is None else self.manifests.to_json(),
-        }
+        held = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        manifests = self.manifests and self.manifests.to_json()
+        return {**HEADER, **held, "retired": sorted(self.retired), "manifests": manifests}
 
     @classmethod
     def read(cls, fields: Fields) -> Refs:
