@@ -102,9 +102,8 @@ def plan_folds(
         segments = sum(membership.members_of(each)[symbol] for each in run)
         cost = _rewritten(limits, symbol, base, tails, membership)
         rate = membership.bytes_per_segment(symbol)
-        if _of_leaf(configuration, symbol, membership):
-            joins.append(TailJoin(symbol, run, segments))
-        elif together[base] >= cost or not limits.fits(segments, segments * rate):
+        is_packed = together[base] >= cost or not limits.fits(segments, segments * rate)
+        if is_packed and not _of_leaf(configuration, symbol, membership):
             packed.append(symbol)
         else:
             joins.append(TailJoin(symbol, run, segments))
@@ -139,13 +138,7 @@ def plan_tails(
     items: list[Item] = []
     big: list[PlannedManifest] = []
     for content in sorted(added, key=lambda each: each.id):
-        item = Item(
-            content.id,
-            content.name,
-            content.bytes_per_segment,
-            content.runs,
-            inflation=factors.get(content.id, Fraction(1)),
-        )
+        item = Item(content, inflation=factors.get(content.id, Fraction(1)))
         if limits.fits(item.segments, item.size):
             items += [item] if item.segments else []
             continue
@@ -180,11 +173,7 @@ def _of_leaf(configuration: ManifestConfiguration, symbol: int, membership: Memb
 
 
 def _rewritten(
-    limits: ManifestSet,
-    symbol: int,
-    base: str | None,
-    tails: Sequence[str],
-    membership: Membership,
+    limits: ManifestSet, symbol: int, base: str | None, tails: Sequence[str], membership: Membership
 ) -> int:
     """Return how many segments in sets are rewritten when the tails of a symbol are packed."""
     if base is None:
