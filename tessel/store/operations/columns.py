@@ -242,27 +242,15 @@ def _with_values(
     (name,) = values.column_names
     alone = SymbolState(state.id, TableSchema(values.schema), {name: column_id}, column_id + 1)
     with options(segment_rows=max(current().segment_rows, int(np.max(lengths)))):
-        parts = (
-            values.slice(int(start), int(rows))
-            for start, rows in zip(table.slice_start, lengths, strict=True)
-        )
-        written = stage.write_slices(alone, parts)
+        written = [
+            stage.write_segments(alone, [values.slice(start, rows)])
+            for start, rows in zip(table.slice_start.tolist(), lengths.tolist(), strict=True)
+        ]
     grown = table.with_column(written)
     ordinal = stage.builder.segments_of(state.id)
-    first_row = stage.add_table(state, grown, state.types)
+    entry = stage.add_table(state, grown, state.manifests)
     fresh = np.flatnonzero(grown.origin < 0) + ordinal
     facts = [part.statistics[column_id] for each in written for part in each]
     statistics = dict(zip(fresh.tolist(), facts, strict=True))
     stage.builder.add_statistics(state.id, column_id, values.schema.field(0).type, statistics)
-    first, last = state.manifests[0], state.manifests[-1]
-    entry = ManifestEntry(
-        stage.pending,
-        state.rows,
-        len(grown),
-        first.first_time,
-        last.last_time,
-        first_row,
-        first.cut_front,
-        last.cut_back,
-    )
     return (entry,)
