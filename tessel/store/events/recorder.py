@@ -132,7 +132,7 @@ class Recorder(Closing):
         key = (entity, *components, None, *times)
         pending = self._pending.get(key)
         if pending is None or bool(times) == timeless:
-            pending = self._begin(key, entity, components, times, timeless)
+            pending = self._begin(entity, components, times, timeless)
         values = pending.checked(components, times)
         with self._lock:
             if self._closed:
@@ -239,12 +239,7 @@ class Recorder(Closing):
     # --- inside -----------------------------------------------------------------------------------
 
     def _begin(
-        self,
-        key: tuple[Any, ...],
-        entity: str,
-        components: Mapping[str, Any],
-        times: Mapping[str, Any],
-        timeless: bool,
+        self, entity: str, components: Mapping[str, Any], times: Mapping[str, Any], timeless: bool
     ) -> Pending:
         """Check the names of events of a new kind, and find the types of their components."""
         check_entity(entity)

@@ -46,7 +46,7 @@ def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> p
     validity = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     null_count = 0 if nulls is None else int(np.count_nonzero(nulls))
     if field.is_variable:
-        buffers = _text_buffers(rows, field, nulls)
+        buffers = _text_buffers(rows, field)
         return pa.Array.from_buffers(field.type.arrow, count, [validity, *buffers], null_count)
     stored = rows.records[field.name]
     if field.type.getter == "bool":
@@ -97,9 +97,7 @@ def row_texts(
     return (starts if rows.starts is None else starts + rows.starts), lengths
 
 
-def _text_buffers(
-    rows: Rows, field: FieldLayout, nulls: npt.NDArray[np.bool_] | None
-) -> list[pa.Buffer]:
+def _text_buffers(rows: Rows, field: FieldLayout) -> list[pa.Buffer]:
     large = str(field.type.arrow).startswith("large")
     offset_type = np.int64 if large else np.int32
     starts, lengths = row_texts(rows, field)
