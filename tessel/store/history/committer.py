@@ -121,10 +121,7 @@ class Committer(Versions):
                 if losses == _LOSSES_BEFORE_LOCK:
                     locks.enter_context(advisory_lock(self._objects, "commit"))
                 elif losses < _LOSSES_BEFORE_LOCK:
-                    pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
-                    import random
-
-                    time.sleep(random.uniform(0, pause))
+                    _pause(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses))
                 looked = seconds()
                 head = self.head()
 
@@ -242,7 +239,8 @@ def advisory_lock(objects: ObjectStore, name: str) -> AbstractContextManager[Non
         return objects.advisory_lock(name)
     if isinstance(objects, LocalObjects):
         return _locked(os.path.join(objects.uri, TEMPORARY, f"turn-{name}"))
-    return _paused()
+    _pause(_LONGEST_PAUSE_INSTEAD_SECONDS)
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -259,23 +257,19 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _wait_for_lock(descriptor: int) -> None:
-    import random
-
     until = time.monotonic() + _LONGEST_WAIT_SECONDS
     while time.monotonic() < until:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(random.uniform(0, 2 * _POLL_SECONDS))
+            _pause(2 * _POLL_SECONDS)
         except OSError:
             return  # a file system without locks
         else:
             return
 
 
-@contextlib.contextmanager
-def _paused() -> Iterator[None]:
-    import random
+def _pause(most_seconds: float) -> None:
+    import random  # only who loses needs it
 
-    time.sleep(random.uniform(0, _LONGEST_PAUSE_INSTEAD_SECONDS))
-    yield
+    time.sleep(random.uniform(0, most_seconds))

@@ -28,7 +28,6 @@ from tessel.store.history.committed_changes import (
     ROW_KINDS,
     CommittedChange,
     CommittedEdit,
-    TimeBounds,
 )
 from tessel.store.history.committer import Draft
 from tessel.store.history.log import LogEntry
@@ -238,16 +237,10 @@ def _was_read(read: ReadRange, edit: CommittedEdit) -> bool:
         start, stop = read.rows
         # What lies before the rows that were read changes them where it moves them.
         return edit.start < stop and (edit.stop > start or edit.growth != 0)
-    if read.times is not None:
-        return _overlap(read.times, edit.touched)
-    return True
-
-
-def _overlap(times: Claim, touched: TimeBounds | None) -> bool:
-    if touched is None:
+    if read.times is None or edit.touched is None:
         return True
-    low, high = times
-    return (low is None or touched[1] >= low) and (high is None or touched[0] <= high)
+    (low, high), (first, last) = read.times, edit.touched
+    return (low is None or last >= low) and (high is None or first <= high)
 
 
 @dataclass

@@ -25,7 +25,6 @@ from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index, in_order
 from tessel.store.names import check_symbol_name, object_kind
 from tessel.store.operations.stage import Stage
-from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.writer import assign_column_ids
 
 _FORMAT = 1
@@ -269,7 +268,8 @@ def written_state(
     working = stage.find(symbol)
     before = None if working is None or working.base_name not in (None, symbol) else working.state
     first = 0 if before is None else before.next_column_id
-    ids = {name: staged[0].state.column_ids[name] for name in schema.names}
+    held, shape = staged[0].state, staged[0].state.pandas
+    ids = {name: held.column_ids[name] for name in schema.names}
     if not all(_is_free(name, number, schema, before) for name, number in ids.items()):
         ids = assign_column_ids(schema, first)
     return SymbolState(
@@ -278,13 +278,8 @@ def written_state(
         ids,
         max(first, 1 + max(ids.values())),
         metadata=metadata,
-        pandas=_pandas_of(staged[0].state, ids),
+        pandas=shape and shape.keyed({n: ids[name] for name, n in held.column_ids.items()}),
     )
-
-
-def _pandas_of(staged: SymbolState, ids: Mapping[str, int]) -> PandasShape | None:
-    keys = {number: ids[name] for name, number in staged.column_ids.items()}
-    return staged.pandas and staged.pandas.keyed(keys)
 
 
 def _is_free(name: str, number: int, schema: TableSchema, before: SymbolState | None) -> bool:
