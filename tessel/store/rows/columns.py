@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.errors import RowFormatError, SchemaMismatchError, UnsupportedTypeError
-from tessel.store.rows.schema import NULLS, FieldLayout, Layout, RowSchema
+from tessel.store.rows.schema import HEADER, NULLS, FieldLayout, Layout, RowSchema
 
 if TYPE_CHECKING:
     from tessel.store.rows.rows import Rows
@@ -83,7 +83,7 @@ def row_texts(
     if rows.starts is None:
         limits, least = np.full(1, len(rows.heap)), 0
     else:
-        limits = rows.records[rows.schema.header_field][:, 1].astype(np.int64)
+        limits = rows.records[HEADER][:, 1].astype(np.int64)
         least = rows.schema.fixed_size
     wrong = np.flatnonzero((lengths > 0) & ((ends > limits) | (starts < least)))
     if len(wrong):
@@ -136,7 +136,7 @@ def records_of_batch(
         )
     records = np.zeros(batch.num_rows, schema.dtype)
     if schema.layout is Layout.ALIGNED:
-        records[schema.header_field] = (schema.schema_id, schema.fixed_size)
+        records[HEADER] = (schema.schema_id, schema.fixed_size)
     texts: list[npt.NDArray[np.uint8]] = []
     end = 0
     for field in schema.fields:
