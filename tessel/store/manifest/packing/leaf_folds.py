@@ -22,12 +22,11 @@ from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay
-from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
+from tessel.store.history.symbol import Packing, SymbolPacking
 from tessel.store.manifest.packing.bins import fill_in_order
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.plan import Part, PlannedManifest, estimate_bytes_per_segment
+from tessel.store.manifest.packing.plan import PlannedManifest, estimate_bytes_per_segment
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
-from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
 LEAF_TAILS = 32
 """A leaf with so many tails is folded."""
@@ -135,13 +134,8 @@ or fewer digits each time, and a cut may be a matter of one byte. What then stil
 is folded when one of them is touched again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Join:
-    """The extents of a symbol that are folded, and what the commit makes of it."""
-
-    name: str
-    state: SymbolState
-    rows: PackedRows
+_Join = tuple[str, PackedRows]
+"""The name of a symbol, and its extents that are folded."""
 
 
 @dataclass(frozen=True)
@@ -170,11 +164,9 @@ class LeafFolds:
                 return [], []
             # What was folded takes more or fewer bytes in its leaf, so that may be cut elsewhere.
             repackings = [
-                Repacking(
-                    join.name, join.state.id, join.rows.extents, (made.entries[join.state.id, 0],)
-                )
+                Repacking(name, rows.state.id, rows.extents, (made.entries[rows.state.id, 0],))
                 for group, made in encoded
-                for join in group
+                for name, rows in group
             ]
             tried = self.after.copy()
             for each in repackings:
@@ -214,21 +206,17 @@ class LeafFolds:
                 extents.pop()
             start = fold_start([each.packing for each in extents], plan.stays)
             if start < len(extents):
-                rows = PackedRows(state, extents[start:], self.staged)
-                yield _Join(name, state, rows)
+                yield name, PackedRows(state, extents[start:], self.staged)
 
     def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
         planned = PlannedManifest.of(
             None if target is None else target.name,
-            [
-                (Part(join.state.id, 0, join.rows.segments), bytes_per_segment(join.state))
-                for join in group
-            ],
+            [rows.rated for _, rows in group],
             of_leaf=target is not None,
         )
         # Encoded once: all that was cut in the same places stays as long as it is.
         if planned not in self._made:
-            sources = {join.state.id: join.rows for join in group}
+            sources = {rows.state.id: rows for _, rows in group}
             self._made[planned] = encode(planned, sources)
         return self._made[planned]
 
@@ -238,4 +226,5 @@ def _names(leaf: Iterable[SymbolPacking]) -> list[str]:
 
 
 def _weight(join: _Join) -> tuple[int, int]:
-    return join.rows.segments, join.rows.segments * bytes_per_segment(join.state)
+    part, rate = join[1].rated
+    return part.segments, part.segments * rate

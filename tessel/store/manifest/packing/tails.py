@@ -8,6 +8,7 @@ grows with the logarithm of the appends, and a symbol has a logarithmic number o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -82,22 +83,20 @@ def plan_folds(
     configuration: ManifestConfiguration, symbols: Iterable[int], membership: Membership
 ) -> FoldPlan:
     """Plan the folding of tails of the symbols that a commit appends to."""
-    due = {}
+    due: list[tuple[int, str | None, Sequence[str], int]] = []
+    together: Counter[str | None] = Counter()
     for symbol in sorted(set(symbols)):
-        tails = tails_of(symbol, membership)
-        count = should_fold([membership.members_of(each)[symbol] for each in tails])
+        manifests, tails = membership.manifests_of(symbol), tails_of(symbol, membership)
+        held = [membership.members_of(each)[symbol] for each in tails]
+        count = should_fold(held)
         if count:
-            due[symbol] = (tails, count)
-    together: dict[str | None, int] = {}
-    for symbol, (tails, _) in due.items():
-        base = _base_of(symbol, membership)
-        segments = sum(membership.members_of(each)[symbol] for each in tails)
-        together[base] = together.get(base, 0) + segments
+            base = manifests[-len(tails) - 1] if len(manifests) > len(tails) else None
+            together[base] += sum(held)
+            due.append((symbol, base, tails, count))
     limits = configuration.set_named(DEFAULT_SET)
     packed: list[int] = []
     joins: list[TailJoin] = []
-    for symbol, (tails, count) in due.items():
-        base = _base_of(symbol, membership)
+    for symbol, base, tails, count in due:
         run = tuple(tails[-count:])
         segments = sum(membership.members_of(each)[symbol] for each in run)
         cost = _rewritten(limits, symbol, base, tails, membership)
@@ -157,12 +156,6 @@ def plan_tails(
 def _as_sizes(default: ManifestSet) -> ManifestSet:
     """Return the limits for tails: a default set that counts symbols limits bytes only."""
     return ManifestSet(DEFAULT_SET, default.max_segments, max_bytes=default.max_bytes)
-
-
-def _base_of(symbol: int, membership: Membership) -> str | None:
-    manifests = membership.manifests_of(symbol)
-    tails = len(tails_of(symbol, membership))
-    return manifests[-tails - 1] if len(manifests) > tails else None
 
 
 def _of_leaf(configuration: ManifestConfiguration, symbol: int, membership: Membership) -> bool:
