@@ -159,7 +159,8 @@ def _starts(schema: RowSchema, data: BytesLike) -> list[int]:
 
 def _check_headers(schema: RowSchema, records: npt.NDArray[np.void]) -> None:
     headers = records[HEADER]
-    wrong = (headers != np.array((schema.schema_id, schema.fixed_size), np.uint32)).any(axis=1)
+    wrong = headers[:, 0] != schema.schema_id
+    wrong |= headers[:, 1] != schema.fixed_size
     for schema_id, length in headers[wrong][:1].tolist():
         _check_schema_id(schema, schema_id)
         _check_row_length(schema, length)
