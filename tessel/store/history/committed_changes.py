@@ -11,7 +11,7 @@ from typing import Any
 
 from tessel.cached import cached
 from tessel.lazy import dataclass
-from tessel.store.history.documents import Fields, damaged
+from tessel.store.history.documents import Fields, damaged, fields_of
 
 DONE = {
     "write": "was written",
@@ -135,15 +135,8 @@ class CommittedChange:
         return (self.name,) if self.former is None else (self.former, self.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the change as plain data."""
-        return {
-            "name": self.name,
-            "symbol": self.symbol,
-            "kinds": list(self.kinds),
-            "rows": self.rows,
-            "edits": [edit.to_json() for edit in self.edits],
-            "former": self.former,
-        }
+        """Return the change as plain data, with edits that have ``to_json``."""
+        return fields_of(self)
 
     @classmethod
     def read(cls, fields: Fields) -> CommittedChange:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
@@ -52,12 +52,17 @@ class Reference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as plain data."""
-        return {"object": self.object, "length": self.length, "checksum": self.checksum}
+        return fields_of(self)
 
     @classmethod
     def read(cls, fields: Fields) -> Reference:
         """Read a reference from a document."""
         return cls(fields.text("object"), fields.integer("length"), fields.integer("checksum"))
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a record with slots; :func:`seal` writes those with ``to_json``."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 _plain = operator.methodcaller("to_json")
@@ -157,7 +162,9 @@ def check_format(fields: Fields) -> None:
             object=fields.name,
         )
     version = fields.integers("version")
-    if not _is_readable(version):
+    major, minor = FORMAT_VERSION
+    ours = len(version) == 2 and version[0] == major and 0 <= version[1] <= minor
+    if not ours and tuple(version) not in _READABLE_BEFORE_ONE:
         written = ".".join(str(part) for part in version)
         known = ".".join(str(part) for part in FORMAT_VERSION)
         raise FormatVersionError(
@@ -168,12 +175,6 @@ def check_format(fields: Fields) -> None:
             found=version,
             readable=list(FORMAT_VERSION),
         )
-
-
-def _is_readable(version: Sequence[int]) -> bool:
-    major, minor = FORMAT_VERSION
-    ours = len(version) == 2 and version[0] == major and 0 <= version[1] <= minor
-    return ours or tuple(version) in _READABLE_BEFORE_ONE
 
 
 class Fields:

@@ -27,6 +27,7 @@ from tessel.store.history.documents import (
     Reference,
     check_format,
     damaged,
+    fields_of,
     seal,
     unseal,
 )
@@ -121,8 +122,7 @@ class LogEntry:
 
     def to_bytes(self) -> bytes:
         """Return the entry as it is stored."""
-        held = {name: getattr(self, name) for name in _FIELDS}
-        return seal({**HEADER, **held})
+        return seal({**HEADER, **fields_of(self)})
 
     @classmethod
     def read(cls, fields: Fields, number: int) -> LogEntry:

@@ -26,6 +26,7 @@ from tessel.store.history.documents import (
     Fields,
     check_format,
     damaged,
+    fields_of,
 )
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.names import check_new_ref_name, check_ref_name
@@ -135,9 +136,9 @@ class Refs:
 
     def to_json(self) -> dict[str, Any]:
         """Return the refs as plain data."""
-        held = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         manifests = self.manifests and self.manifests.to_json()
-        return {**HEADER, **held, "retired": sorted(self.retired), "manifests": manifests}
+        held = {**fields_of(self), "retired": sorted(self.retired), "manifests": manifests}
+        return {**HEADER, **held}
 
     @classmethod
     def read(cls, fields: Fields) -> Refs:

@@ -20,7 +20,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.frames import Frame, describe_differences, read_frame
-from tessel.store.history.documents import Fields
+from tessel.store.history.documents import Fields, fields_of
 from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index, in_order
 from tessel.store.names import check_symbol_name, object_kind
@@ -86,15 +86,7 @@ class StagedRows:
 
     def to_json(self) -> dict[str, Any]:
         """Return the descriptor as plain data."""
-        return {
-            "tessel_staged": _FORMAT,
-            "store": self.store,
-            "symbol": self.symbol,
-            "task": self.task,
-            "attempt": self.attempt,
-            "base": self.base,
-            "state": self.state.to_json(),
-        }
+        return {"tessel_staged": _FORMAT, **fields_of(self), "state": self.state.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | str) -> Self:
