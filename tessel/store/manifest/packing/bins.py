@@ -98,7 +98,8 @@ def make_items(
             for each in behind:
                 start, stop = stop, stop + membership.segments_of(symbol, each)
                 tails.append(Placement(start, stop, each))
-        home, known = _home(symbol, content.runs, membership), _set_before(symbol, membership)
+        home, sets = _home(symbol, content.runs, membership), membership.manifests_of(symbol)
+        known = next((each for each in map(membership.set_of, sets) if each is not None), None)
         item = Item(content, tuple(tails), home, known, inflation.get(symbol, Fraction(1)))
         if item.segments:
             items.append(item)
@@ -110,11 +111,6 @@ def _home(symbol: int, runs: tuple[Run, ...], membership: Membership) -> str | N
         return None
     whole = membership.segments_of(symbol, runs[0].manifest) == runs[0].segments
     return runs[0].manifest if whole else None
-
-
-def _set_before(symbol: int, membership: Membership) -> str | None:
-    sets = map(membership.set_of, membership.manifests_of(symbol))
-    return next((found for found in sets if found is not None), None)
 
 
 Bin = list[Item]

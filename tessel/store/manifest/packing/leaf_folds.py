@@ -209,11 +209,8 @@ class LeafFolds:
                 yield name, PackedRows(state, extents[start:], self.staged)
 
     def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
-        planned = PlannedManifest.of(
-            None if target is None else target.name,
-            [rows.rated for _, rows in group],
-            of_leaf=target is not None,
-        )
+        name, rated = None if target is None else target.name, [rows.rated for _, rows in group]
+        planned = PlannedManifest.of(name, rated, of_leaf=target is not None)
         # Encoded once: all that was cut in the same places stays as long as it is.
         if planned not in self._made:
             sources = {rows.state.id: rows for _, rows in group}
