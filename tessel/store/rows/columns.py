@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.errors import RowFormatError, SchemaMismatchError, UnsupportedTypeError
+from tessel.expression.text_bytes import byte_offsets
 from tessel.store.rows.schema import HEADER, NULLS, FieldLayout, Layout, RowSchema
 
 if TYPE_CHECKING:
@@ -213,10 +214,8 @@ def _texts_of(
     column: pa.Array,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Return starts, lengths and the bytes of a text column, which begin at 0."""
-    kind = np.int64 if str(column.type).startswith("large") else np.int32
-    _, places, data = column.buffers()
-    width = np.dtype(kind).itemsize
-    offsets = np.frombuffer(places, kind, len(column) + 1, column.offset * width).astype(np.int64)
+    places, data = byte_offsets(column)
+    offsets = places.astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[first:last]
     return offsets[:-1] - first, np.diff(offsets), held
