@@ -16,6 +16,7 @@ compares the two. Where it says *rows*, their positions and times decide:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -42,26 +43,21 @@ _ROWS_OF_USERS = ("append", "update", "upsert", "delete rows")
 
 
 def _matrix() -> dict[tuple[str, str], str]:
-    matrix = {(ours, theirs): _CONFLICT for ours in KINDS for theirs in KINDS}
-    for ours in _ROWS_OF_USERS:
-        matrix |= {(ours, theirs): _ROWS for theirs in _ROWS_OF_USERS}
-        for theirs in ("rename column", "add column", "widen", "metadata"):
-            matrix[ours, theirs] = _LANDS
-        matrix["compact", ours] = _ROWS
-        matrix["metadata", ours] = _LANDS
-        for schema in _SCHEMA:
-            matrix[schema, ours] = _LANDS
-    for schema in (*_SCHEMA, "fill column"):
-        matrix["metadata", schema] = matrix[schema, "metadata"] = _LANDS
-    for schema in _SCHEMA:
-        matrix["compact", schema] = _LANDS
-    matrix["compact", "metadata"] = _LANDS
     # Compacting changes no answer: everything lands after it, but what replaces the same extents.
-    for ours in KINDS:
-        matrix[ours, "compact"] = _LANDS
-    matrix["compact", "compact"] = _ROWS
-    matrix["fill column", "compact"] = _CONFLICT
-    return matrix
+    lands = (
+        (_ROWS_OF_USERS, ("rename column", "add column", "widen", "metadata")),
+        (("metadata", *_SCHEMA), _ROWS_OF_USERS),
+        (("metadata",), (*_SCHEMA, "fill column")),
+        ((*_SCHEMA, "fill column"), ("metadata",)),
+        (("compact",), (*_SCHEMA, "metadata")),
+        (KINDS, ("compact",)),
+    )
+    by_rows = ((_ROWS_OF_USERS, _ROWS_OF_USERS), (("compact",), (*_ROWS_OF_USERS, "compact")))
+    matrix = dict.fromkeys(itertools.product(KINDS, KINDS), _CONFLICT)
+    for listed, outcome in ((lands, _LANDS), (by_rows, _ROWS)):
+        for ours, theirs in listed:
+            matrix |= dict.fromkeys(itertools.product(ours, theirs), outcome)
+    return matrix | {("fill column", "compact"): _CONFLICT}
 
 
 MATRIX: Mapping[tuple[str, str], str] = _matrix()

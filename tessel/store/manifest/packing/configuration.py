@@ -195,7 +195,7 @@ class ManifestConfiguration:
             sets = (*sets, ManifestSet(DEFAULT_SET))
         object.__setattr__(self, "sets", sets)
         object.__setattr__(self, "rules", rules)
-        check(self, ManifestSet, ManifestRule, Preload)
+        check(self)
 
     @cached
     def packing_order(self) -> tuple[ManifestSet, ...]:
