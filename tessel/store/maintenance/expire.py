@@ -243,12 +243,6 @@ class _Watch:
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-
     def begin(self, read: _Read) -> None:
         """Look after a read from now on."""
         with self._lock:

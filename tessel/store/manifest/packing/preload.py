@@ -83,12 +83,6 @@ class Preloader:
         except RuntimeError as error:  # no more threads, or the interpreter is about to end
             emit("manifests.preload-failed", session=name, error=str(error))
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until all that was started has ended; nobody needs to."""
-        if self._process == os.getpid():
-            for thread in list(self._threads.values()):
-                thread.join(timeout)
-
     def _run(self, name: str, found: Callable[[], tuple[Commit, ManifestConfiguration]]) -> None:
         try:
             version, configuration = found()
