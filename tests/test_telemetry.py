@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tessel.telemetry import Event, emit, span, subscribe
+from tessel.telemetry import Event, emit, follow, span, subscribe
 
 
 def test_every_subscriber_gets_every_event_while_its_block_runs():
@@ -89,6 +89,28 @@ def test_a_subscriber_that_raises_is_logged_and_dropped_and_others_go_on(caplog)
     (record,) = caplog.records
     assert "dropped" in record.message
     assert record.exc_info is not None
+
+
+def test_who_sums_numbers_gets_events_as_they_came(caplog):
+    raw: list[Event] = []
+    shown: list[Event] = []
+    calls: list[Event] = []
+
+    def broken(event: Event) -> None:
+        calls.append(event)
+        raise ValueError("no")
+
+    address = "s3://bucket?secret_access_key=hidden"
+    with caplog.at_level(logging.ERROR, "tessel"), follow(broken, as_it_came=True):
+        with follow(raw.append, as_it_came=True), follow(shown.append):
+            emit("one", rows=lambda: 3, uri=address)
+            emit("two")
+        emit("three")
+    assert [event.name for event in raw] == [event.name for event in shown] == ["one", "two"]
+    assert raw[0].attributes["rows"]() == shown[0].attributes["rows"] == 3
+    assert raw[0].attributes["uri"] == address
+    assert "hidden" not in shown[0].attributes["uri"]
+    assert [event.name for event in calls] == ["one"]
 
 
 def test_events_of_many_threads_all_arrive_with_their_thread():

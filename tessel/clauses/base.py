@@ -125,6 +125,11 @@ class ClauseInfo:
     carries
         From which side rows of other units matter; the clause then has the capability
         :class:`Carries`, and begins a stage of its own. None where each unit is enough for itself.
+    carry_keys
+        The columns of the carry that hold a key, where to the rows of a key nothing is carried but
+        of rows of the same key: it has a row a key, which is combined with those of that key alone.
+        Without them, what is carried on Spark goes whole to each unit, and is combined in one
+        process.
     stored
         The columns that it takes as they are stored (codes, scaled integers) where it stands first,
         or behind clauses that bind what they do to the unit.
@@ -148,6 +153,7 @@ class ClauseInfo:
     positional: bool = False
     reduced: bool = False
     carries: Carry | None = None
+    carry_keys: tuple[str, ...] = ()
     stored: frozenset[str] = frozenset()
     coded: frozenset[str] = frozenset()
     apart: bool = False

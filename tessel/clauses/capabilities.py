@@ -189,19 +189,6 @@ class Carries(Protocol):
 
 
 @runtime_checkable
-class CarriesByKey(Protocol):
-    """A clause that carries, to the rows of a key nothing but of rows of the same key.
-
-    Its carry has a row a key, which is combined with those of the same key alone. Without it, what
-    is carried on Spark goes whole to each unit, and is combined in one process.
-    """
-
-    @property
-    def carry_keys(self) -> tuple[str, ...]:
-        """The columns of the carry that hold the key; none where all rows are of one."""
-
-
-@runtime_checkable
 class Interleaves(Protocol):
     """A clause over several symbols that takes units of all of them in turn.
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from tessel.expression.block_columns import Number
 from tessel.expression.encoded import BlockProgram
 
-_LARGEST_DECIMAL = 1 << 52
-"""Decimals below are different doubles where their integers are different."""
+_LARGEST_DECIMALS = {pa.float64(): 1 << 52, pa.float32(): 1 << 23}
+"""Decimals below are different floats of a type where their integers are different."""
 
 
 def decimal_integers(
@@ -33,15 +33,13 @@ def decimal_integers(
         Integers in the order of the values, and how many places they have; None for other columns.
     """
     column = program.column(name)
-    if column is None or not pa.types.is_float64(kind) or column.bounds is None:
-        return None
-    places = column.places
-    if places is None:
+    largest, places = _LARGEST_DECIMALS.get(kind), None if column is None else column.places
+    if column is None or column.bounds is None or largest is None or places is None:
         return None
     scale = 10**places
     low = math.floor(float(column.bounds[0]) * scale) - 1
     high = math.ceil(float(column.bounds[1]) * scale) + 1
-    if max(-low, high) >= _LARGEST_DECIMAL:
+    if max(-low, high) >= largest:
         return None
     known = program.known([name])
     return Number(False, program.integers(name), low, high, known), places

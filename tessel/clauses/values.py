@@ -107,12 +107,15 @@ def doubles(array: pa.Array) -> NDArray[np.float64]:
 
 
 def of_integers(
-    numbers: NDArray[Any], kind: pa.DataType, mask: BoolArray | None = None
+    numbers: NDArray[Any], kind: pa.DataType, mask: BoolArray | None = None, places: int = 0
 ) -> pa.Array:
     """Return the values of a type that :func:`integers` takes, from the integers behind them.
 
-    Rows of the ``mask`` are null.
+    Rows of the ``mask`` are null. Floats are decimals of so many ``places``.
     """
+    if pa.types.is_floating(kind):
+        numbers = numbers / float(10**places)
+        return arrow_array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind, mask=mask)
     if pa.types.is_boolean(kind):
         return arrow_array(numbers.astype(np.bool_), mask=mask)
     if pa.types.is_integer(kind):

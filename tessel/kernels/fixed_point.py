@@ -47,6 +47,14 @@ def _split(
 
 
 @inner
+def _limb(one: float, other: float) -> Any:
+    """Return the sum of two floats, each rounded to an integer, and what is left of both."""
+    whole, also = one + _ROUNDER, other + _ROUNDER
+    sums = np.float64(whole).view(np.int64) + np.float64(also).view(np.int64)
+    return sums - _TWICE_ROUNDER_BITS, one - (whole - _ROUNDER), other - (also - _ROUNDER)
+
+
+@inner
 def _split_wide(
     floats: Any,
     sources: Any,
@@ -68,22 +76,16 @@ def _split_wide(
         left, more = value * scale, floats[rest + row] * rest_scale
         # Scaled down, a tiny float is rounded. What rounding took is scaled up by 2 ** 45 beside.
         lost |= np.float64(left * unscaled - value).view(np.int64)
-        whole = left + _ROUNDER
-        integers[a + row] = np.float64(whole).view(np.int64) - _ROUNDER_BITS
-        left = (left - (whole - _ROUNDER)) * step
-        whole, other = left + _ROUNDER, more + _ROUNDER
-        joined = np.float64(whole).view(np.int64) + np.float64(other).view(np.int64)
-        integers[b + row] = joined - _TWICE_ROUNDER_BITS
-        left, more = (left - (whole - _ROUNDER)) * step, (more - (other - _ROUNDER)) * step
-        whole, other = left + _ROUNDER, more + _ROUNDER
-        joined = np.float64(whole).view(np.int64) + np.float64(other).view(np.int64)
-        integers[c + row] = joined - _TWICE_ROUNDER_BITS
-        left, more = (left - (whole - _ROUNDER)) * step, (more - (other - _ROUNDER)) * step
-        whole, other = left + _ROUNDER, more + _ROUNDER
-        joined = np.float64(whole).view(np.int64) + np.float64(other).view(np.int64)
-        integers[d + row] = joined - _TWICE_ROUNDER_BITS
-        lost |= np.float64((whole - _ROUNDER) - left).view(np.int64)
-        lost |= np.float64((other - _ROUNDER) - more).view(np.int64)
+        limb, left, _ = _limb(left, 0.0)
+        integers[a + row] = limb
+        limb, left, more = _limb(left * step, more)
+        integers[b + row] = limb
+        limb, left, more = _limb(left * step, more * step)
+        integers[c + row] = limb
+        limb, left, more = _limb(left * step, more * step)
+        integers[d + row] = limb
+        # Of -0.0 the sum is 0.0, whose bits are all 0.
+        lost |= np.float64(left + 0.0).view(np.int64) | np.float64(more + 0.0).view(np.int64)
     return lost != 0
 
 

@@ -81,7 +81,9 @@ def group_words(words: Integers) -> tuple[Integers, Integers]:
         if expected > _CACHED_WORDS:
             return _group_by_parts(words, expected)
     numbers = WordNumbers(words)
-    return group_range(numbers.codes, len(numbers))
+    first_row = np.empty(len(numbers), np.int64)
+    write_first_rows(numbers.codes, first_row)
+    return numbers.codes, first_row
 
 
 def _group_by_parts(words: Integers, expected: int) -> tuple[Integers, Integers]:
@@ -145,6 +147,18 @@ def find_first_rows(pairs: Any, starts: Any, shift: Any, table: Any, first: Any,
                 table[slot, _ROW] = pairs[at, _ROW]
             first[np.uint64(pairs[at, _ROW])] = table[slot, _ROW]
     return len(starts) - 1
+
+
+@kernel("codes: i64[rows], first_row: mut i64[groups]")
+def write_first_rows(codes: Any, first_row: Any) -> None:
+    """Write the first row of each group, where groups are numbered by first appearance."""
+    group = 0
+    for row in range(len(codes)):
+        if group == len(first_row):
+            return
+        if codes[row] == group:
+            first_row[group] = row
+            group += 1
 
 
 @kernel("codes: mut i64[rows], first_row: mut i64[most] -> i64")

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, concat_tables
 from tessel.clauses.base import Carry
-from tessel.clauses.capabilities import CarriesByKey
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.spill.spill_buffer import BufferedUnit
@@ -170,11 +169,11 @@ def of_own_keys(stage: Stage, summary: pa.Table, between: Between) -> Between:
     All that units are told together is then no more than their summaries, where with every key
     each unit would be told of all keys before it.
     """
-    clause = stage.clauses[0]
-    if not isinstance(clause, CarriesByKey) or not clause.carry_keys:
+    keys = stage.clauses[0].structure.carry_keys
+    if not keys:
         return between
     before, after = (
-        carry.filter(arrow_array(_has_key(clause.carry_keys, summary, carry)))
+        carry.filter(arrow_array(_has_key(keys, summary, carry)))
         for carry in (between.before, between.after)
     )
     return Between(before, after)

@@ -25,7 +25,7 @@ import numpy as np
 
 from tessel import telemetry
 from tessel.arrays import concat_tables, numpy_array
-from tessel.clauses.capabilities import CarriesByKey, Combines, Limits
+from tessel.clauses.capabilities import Combines, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.merge import MergeRange
@@ -235,8 +235,7 @@ class Barriers:
         self, summaries: DataFrame, stage: Stage, failed: WireRow | None, buckets: int
     ) -> tuple[Carries, WireRow | None]:
         """Return the same, for summaries that are combined in tasks."""
-        clause = stage.clauses[0]
-        keys = clause.carry_keys if isinstance(clause, CarriesByKey) else ()
+        keys = stage.clauses[0].structure.carry_keys
         buckets = buckets if keys else 1
         if failed is not None:
             summaries = self._jobs.between(summaries, 0, failed.seq)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.clauses.values import plain_type
-from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 from tests.strategies.tables import as_dictionary, bits
 
 Q = QueryBuilder()
@@ -158,3 +158,52 @@ def test_any_number_of_groups(groups: int, rows: int) -> None:
     _, first = np.unique(keys, return_index=True)
     assert np.array_equal(appearing.column("k"), different[np.argsort(first)])
     assert np.array_equal(appearing.column("n"), counts[np.argsort(first)])
+
+
+_SCALED = st.tuples(
+    st.integers(0, 6),
+    st.sampled_from([9, 3_000, 1 << 18, 1 << 24]),
+    st.sampled_from([0, 0, 0.1, 1]),
+    st.sampled_from([None, None, None, -0.0, NAN, 1e300, 0.1 + 0.2]),
+)
+"""Of a part: decimal places, how far integers reach, how much is missing, and an odd value."""
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+@settings(max_examples=12)
+@given(
+    parts=st.lists(_SCALED, min_size=2, max_size=3),
+    seed=st.integers(0, 1 << 30),
+    drop=st.booleans(),
+)
+def test_keys_that_are_stored_as_decimals(
+    kind: pa.DataType, parts: list[Any], seed: int, drop: bool
+) -> None:
+    """Segments have scales of their own, or none where there is an odd value."""
+    random, store = np.random.default_rng(seed), fresh_store()
+    rows: list[tuple[Any, ...]] = []
+    for places, reach, missing, odd in parts:
+        numbers = random.integers(-reach, reach, 400) / 10**places
+        if odd is not None:
+            numbers[random.integers(0, 400)] = odd
+        with np.errstate(over="ignore"):
+            keys = pa.array(
+                numbers.astype(kind.to_pandas_dtype()), mask=random.random(400) < missing
+            )
+        part = pa.table({"k": keys, "j": random.integers(0, 3, 400), "v": np.arange(400)})
+        (store.append if rows else store.write)("x", part)
+        rows += zip(*part.to_pydict().values(), strict=True)
+    for names in (["k"], ["j", "k"]):
+        query = Q.groupby(*names, drop_missing=drop).agg(n="size", x=("v", "sum"))
+        wanted = model(
+            [tuple(row["kjv".index(n)] for n in names) for row in rows],
+            sort=True,
+            drop_missing=drop,
+        )
+        found = answer(store, query, MANY)
+        keys = zip(*(found.column(name).to_pylist() for name in names), strict=True)
+        assert list(keys) == [key for key, _ in wanted]
+        assert found.column("n").to_pylist() == [len(own) for _, own in wanted]
+        assert found.column("x").to_pylist() == [
+            sum(rows[at][2] for at in own) for _, own in wanted
+        ]

@@ -402,7 +402,7 @@ _doubles = st.one_of(
     st.integers(-(10**9), 10**9).map(lambda number: number / 100),
     st.sampled_from([0.0, -0.0, 0.1, 1 / 3, 2.0**-40, 1e9]),
     st.tuples(st.floats(-1, 1), st.integers(-90, 90)).map(lambda pair: math.ldexp(*pair)),
-    st.sampled_from([5e-324, -1e-300, 2.0**900, -1.7e308]),
+    st.sampled_from([5e-324, -1e-300, 2.0**400]),
 )
 
 
@@ -473,7 +473,7 @@ def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> Non
             _past_limbs(list(map(Fraction, each)), size)
             for each, size in zip((ones, others), sizes, strict=True)
         ]
-        assert any(past) or _past_limbs(exact, largest) or max(sizes) > _SPLITTABLE
+        assert any(past) or _past_limbs(exact, largest)
         return
     parts: Any = found.results[0]
     sums = ExactSums.of_parts(parts, 4)
@@ -483,10 +483,6 @@ def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> Non
     assert [Fraction(sums.rounded().tolist()[g]) for g in range(4)] == [
         Fraction(float(each)) for each in wanted
     ]
-
-
-_SPLITTABLE = 2.0**990
-"""Without a fused multiplication, larger factors cannot be split: their errors are no numbers."""
 
 
 @given(

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.clauses.capabilities import CarriesByKey
 from tessel.clauses.units.reduced import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptStoreError, InvalidInputError
@@ -86,10 +85,9 @@ def _summary_rows(stage: Stage, units: Sequence[ProcessingUnit]) -> list[WireRow
 def _scanned(
     stage: Stage, rows: Sequence[WireRow], buckets: int, failed: WireRow | None = None
 ) -> list[WireRow]:
-    clause = stage.clauses[0]
-    assert isinstance(clause, CarriesByKey)
-    buckets = buckets if clause.carry_keys else 1
-    parts = _run(split_task(clause.carry_keys, buckets, 1 << 20), rows)
+    keys = stage.clauses[0].structure.carry_keys
+    buckets = buckets if keys else 1
+    parts = _run(split_task(keys, buckets, 1 << 20), rows)
     return _run(scan_task(chain_text(stage), PLUGINS, failed), parts)
 
 

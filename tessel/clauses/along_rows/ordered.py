@@ -43,11 +43,6 @@ class CarryingClause(Clause):
         """From which side rows of other units matter."""
         return Carry.BEFORE
 
-    @property
-    def carry_keys(self) -> tuple[str, ...]:
-        """Return the columns of the carry that hold the keys."""
-        return key_columns(self.by)
-
     @abstractmethod
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return the columns of a carry."""
@@ -85,6 +80,7 @@ class AroundRows(AggregatingClause, CarryingClause):
             uses_index=self.uses_index,
             keeps_count=True,
             carries=self.carries,
+            carry_keys=key_columns(self.by),
             coded=frozenset(self.by),
         )
 
@@ -126,6 +122,7 @@ class OrderedColumns(CarryingClause):
             adds=frozenset(output for output, _ in self.columns),
             keeps_count=True,
             carries=self.carries,
+            carry_keys=key_columns(self.by),
             coded=frozenset(self.by),
         )
 

@@ -118,7 +118,10 @@ def group_codes(columns: Sequence[Column], *, drop_missing: bool) -> Groups:
         Without columns, or with columns of different lengths.
     """
     _check_shape(columns)
-    codes, size, absent = _combined(numbered(columns[0]), drop_missing, None)
+    first = numbered(columns[0])
+    if len(columns) == 1 and first.first_row is not None:
+        return Groups(first.codes, first.first_row, [_taken(columns[0], first.first_row)], None)
+    codes, size, absent = _combined(first, drop_missing, None)
     for column in columns[1:]:
         more, more_size, absent = _combined(numbered(column), drop_missing, absent)
         if size * more_size >= WIDEST:

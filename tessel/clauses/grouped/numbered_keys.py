@@ -44,6 +44,8 @@ class NumberedKey:
     missing
         The number of a missing key, the last one; None where rows without a key are dropped, or
         there are none. A missing field of a struct is a value like others.
+    places
+        Decimal places of floats that numbers are the values of, as integers.
     """
 
     size: int
@@ -51,6 +53,7 @@ class NumberedKey:
     least: int
     type: pa.DataType
     missing: int | None = None
+    places: int = 0
 
     def within(self, bounds: tuple[int, int] | None) -> NumberedKey:
         """Return a key of integers, as it was planned, within the bounds of a segment."""
@@ -66,7 +69,7 @@ class NumberedKey:
         mask = None if self.missing is None else numbers == self.missing
         if self.entries is not None:
             return self.entries.take(arrow_array(numbers, mask=mask))
-        return of_integers(numbers + self.least, self.type, mask)
+        return of_integers(numbers + self.least, self.type, mask, self.places)
 
 
 _Numbered = tuple[Sequence[NumberedKey], Integers]
@@ -208,7 +211,8 @@ def _shared(held: Sequence[NumberedKey]) -> tuple[NumberedKey, list[_Move]] | No
     """
     missing = any(key.missing is not None for key in held)
     present = [key.size - (key.missing is not None) for key in held]
-    if all(key.entries is None for key in held):
+    places, *others = {key.places for key in held}
+    if not others and all(key.entries is None for key in held):
         least = min(key.least for key in held)
         size = max(key.least + own for key, own in zip(held, present, strict=True)) - least
         entries = None
@@ -219,7 +223,8 @@ def _shared(held: Sequence[NumberedKey]) -> tuple[NumberedKey, list[_Move]] | No
             return None
         entries, tables = found
         size, least = len(entries), 0
-    shared = NumberedKey(size + missing, entries, least, held[0].type, size if missing else None)
+    none = size if missing else None
+    shared = NumberedKey(size + missing, entries, least, held[0].type, none, places)
 
     def mover(key: NumberedKey, table: Integers | None) -> _Move:
         by = 0 if entries is not None else key.least - least

@@ -7,7 +7,7 @@ first appearance. What is made of several columns is said in
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from tessel.lazy import dataclass
 
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Codes = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 WIDEST = 1 << 62
 """Ranges, and combinations of them, stay below this."""
@@ -49,11 +50,22 @@ class Numbers:
         A bound above them, at most :data:`WIDEST`.
     some_missing
         Whether a code may be -1.
+    first_row
+        int64, shape ``(size,)``: the first row of each code, where codes are by first appearance
+        and none is missing; None where that is not known.
     """
 
     codes: Codes
     size: int
     some_missing: bool
+    first_row: Codes | None = None
+
+    @classmethod
+    def by_appearance(cls, codes: Codes, first_row: Codes, missing: BoolArray | None) -> Self:
+        """Return codes by first appearance, of rows of which some may be missing."""
+        if missing is None:
+            return cls(codes, len(first_row), False, first_row)
+        return cls(np.where(missing, np.int64(-1), codes), len(first_row), True)
 
 
 def numbered(column: Column) -> Numbers:
@@ -76,11 +88,11 @@ def numbered(column: Column) -> Numbers:
         ranged = numbered_range(array)
         if ranged is not None:
             return ranged
-        codes, first_row = group_words(raw_values(array, np.int64))  # narrower ones have a range
-        return Numbers(_with_missing(array, codes), len(first_row), some_missing)
+        words = raw_values(array, np.int64)  # narrower ones have a range
+        return Numbers.by_appearance(*group_words(words), _nulls(array) if some_missing else None)
     if pa.types.is_floating(array.type):
-        codes, first_row = group_words(doubles(array).view(np.int64))
-        return Numbers(_with_missing(array, codes), len(first_row), some_missing)
+        words = doubles(array).view(np.int64)
+        return Numbers.by_appearance(*group_words(words), _nulls(array) if some_missing else None)
     encoded = array.dictionary_encode()
     codes = raw_values(encoded.indices, np.int32).astype(np.int64)
     return Numbers(_with_missing(array, codes), len(encoded.dictionary), some_missing)
@@ -90,12 +102,8 @@ def _numbered_texts(column: Column) -> Numbers:
     """Return numbers of text or binary, chunk by chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [plain(chunk) for chunk in chunks]
-    codes, first_row = group_texts([texts_of(array) for array in arrays])
-    if column.null_count:
-        for array, start in zip(arrays, np.cumsum([0, *map(len, arrays)]), strict=False):
-            part = codes[start : start + len(array)]
-            part[:] = _with_missing(array, part)
-    return Numbers(codes, len(first_row), column.null_count > 0)
+    missing = np.concatenate(list(map(_nulls, arrays))) if column.null_count else None
+    return Numbers.by_appearance(*group_texts([texts_of(array) for array in arrays]), missing)
 
 
 def _numbered_dictionary(column: Column) -> Numbers:
@@ -128,10 +136,12 @@ def numbered_range(array: pa.Array) -> Numbers | None:
     return Numbers(codes, size, array.null_count > 0)
 
 
+def _nulls(array: pa.Array) -> BoolArray:
+    return numpy_array(array.is_null())
+
+
 def _with_missing(array: pa.Array, codes: Codes) -> Codes:
-    if not array.null_count:
-        return codes
-    return np.where(numpy_array(array.is_null()), np.int64(-1), codes)
+    return np.where(_nulls(array), np.int64(-1), codes) if array.null_count else codes
 
 
 def dictionary_parts(column: Column) -> tuple[pa.Array, Codes]:

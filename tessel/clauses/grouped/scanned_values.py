@@ -302,7 +302,8 @@ def _integers(program: BlockProgram, name: str, kind: pa.DataType) -> _Column | 
         return _of_codes(*coded, kind)
     if not has_numbers(kind):
         return None
-    decimal = decimal_integers(program, name, kind)
+    # Integers of several segments are compared as doubles, which do not say the value of a single.
+    decimal = None if pa.types.is_float32(kind) else decimal_integers(program, name, kind)
     if decimal is not None:
         return _Column(decimal[0], kind, decimal[1])
     number = program.number(name)

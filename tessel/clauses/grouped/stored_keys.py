@@ -1,13 +1,14 @@
 """Keys of rows as they are stored, as numbers: arithmetic on codes and integers, no value decoded.
 
 Reductions of stored rows enter here with what they opened. A key is a dictionary code, or an
-integer less the least of its segment; several keys make one number. Their values are looked up for
-the result only. Each segment has numbers of its own.
+integer less the least of its segment, which may stand for a decimal; several keys make one number.
+Their values are looked up for the result only. Each segment has numbers of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.numbered_keys import NumberedKey
 from tessel.clauses.grouped.numbering import WIDEST
+from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.block_columns import Number
 from tessel.expression.block_entries import Entries
@@ -134,7 +136,7 @@ def planned_groups(
                 register = program.chosen(register, known, 0)
         elif known is not None:  # missing is a value like others, the last one
             register = program.chosen(register, known, size)
-            key = NumberedKey(key.size + 1, key.entries, key.least, key.type, key.size)
+            key = replace(key, size=key.size + 1, missing=key.size)
             size = key.size if place is None else Operand(place, is_size=True, more=1)
         held.append((key, place))
         combined = register if combined is None else program.combined(combined, size, register)
@@ -148,12 +150,17 @@ def _key(
     coded = program.codes(name)
     if coded is not None:
         return _coded_key(program, *coded, kind)
-    number = program.number(name)
+    number, places = program.number(name), 0
     types = pa.types
     counted = types.is_integer(kind) or types.is_boolean(kind) or is_temporal(kind)
-    if number is None or number.is_float or not counted:
+    if number is not None and number.is_float:
+        decimals = decimal_integers(program, name, kind)
+        if decimals is None:
+            return None
+        number, places = decimals
+    elif number is None or not counted:
         return None
-    place = program.place(name)
+    place = program.place(name) if counted else None
     if place is not None:
         key = NumberedKey(0, None, 0, kind)
         return key, program.counted_from_least(name), number.known, place
@@ -161,7 +168,8 @@ def _key(
     if size > WIDEST:
         return None
     register = program.shifted(number, -number.low).register
-    return NumberedKey(size, None, number.low, kind), register, number.known, None
+    key = NumberedKey(size, None, number.low, kind, places=places)
+    return key, register, number.known, None
 
 
 def _coded_key(
