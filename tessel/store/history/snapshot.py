@@ -100,9 +100,8 @@ def _manifest_key(set_name: str, manifest: str) -> str:
 
 
 def _member(key: str, document: Document, where: str) -> Member:
-    parts = key.split("/")
     try:
-        set_name, manifest, symbol = parts
+        set_name, manifest, symbol = key.split("/")
         number = int(symbol, 16)
     except ValueError:
         damaged(where, f"{key!r:.80} is no key of the lookup from manifests to symbols")

@@ -206,11 +206,8 @@ def _close_gaps(
     if reader is not None and len(gaps) >= _MOST_EDITS:
         enough = np.partition(gaps, len(gaps) - _MOST_EDITS)[len(gaps) - _MOST_EDITS]
         widest = int(min(enough, _WIDEST_GAP_ROWS))
-    cuts = (np.flatnonzero(gaps > widest) + 1).tolist()
-    joined = []
-    for low, high in zip([0, *cuts], [*cuts, len(planned)], strict=True):
-        joined.append(_join(planned[low:high], reader, state))
-    return joined
+    cuts = [0, *(np.flatnonzero(gaps > widest) + 1).tolist(), len(planned)]
+    return [_join(planned[low:high], reader, state) for low, high in itertools.pairwise(cuts)]
 
 
 def _join(run: Sequence[Planned], reader: Reader | None, state: SymbolState) -> Planned:
