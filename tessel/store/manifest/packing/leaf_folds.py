@@ -57,8 +57,7 @@ def plan_leaf_fold(
     It is due when the leaf has ``LEAF_TAILS`` tails, or when half of a manifest is dead. To the
     leaf, rows that another leaf has in its manifest (which a split leaves so) are dead too.
     """
-    found = _Manifests(symbols)
-    if not found.due:
+    if not _fates(symbols)[0]:
         return None
     most = current().segment_columns
     packed = []
@@ -68,42 +67,35 @@ def plan_leaf_fold(
         if configuration.leaf_set(symbol.name, segments, segments * rate):
             packed.append(symbol)
     # Tails of large symbols, which are not the leaf's to fold, do not make it due.
-    found = _Manifests(packed)
-    if not found.due:
+    due, held, stays = _fates(packed)
+    if not due:
         return None
-    return LeafFold(tuple(symbol.name for symbol in packed), found.staying(packed))
+    before = frozenset[str]()
+    while stays != before:  # half of a manifest that stays must live on once all is folded
+        live = dict.fromkeys(stays, 0)
+        for symbol in packed:
+            for manifest, segments, *_ in symbol.extents[: fold_start(symbol.extents, stays)]:
+                live[manifest] += segments
+        before, stays = stays, frozenset(m for m in stays if 2 * live[m] > held[m])
+    return LeafFold(tuple(symbol.name for symbol in packed), stays)
 
 
-class _Manifests:
-    """What a leaf has in manifests: how many tails, and which manifests die."""
-
-    def __init__(self, symbols: Iterable[SymbolPacking]) -> None:
-        live: dict[str, int] = {}
-        held: dict[str, int] = {}
-        tails: set[str] = set()
-        self._held = held
-        for symbol in symbols:
-            for manifest, segments, set_name, packed in symbol.extents:
-                if packed is not None:
-                    held[manifest] = packed
-                    live[manifest] = live.get(manifest, 0) + segments
-                elif set_name is None:
-                    tails.add(manifest)
-        fragments = {manifest for manifest in held if live[manifest] < _LEAST_LIVE}
-        dying = {manifest for manifest, packed in held.items() if 2 * live[manifest] <= packed}
-        self.due = bool(dying) or len(tails) + len(fragments) >= LEAF_TAILS
-        self._stays = frozenset(held.keys() - dying - fragments)
-
-    def staying(self, symbols: Sequence[SymbolPacking]) -> frozenset[str]:
-        """Return the manifests that stay: half of one must live on once all is folded."""
-        before, stays = frozenset[str](), self._stays
-        while stays != before:
-            live = dict.fromkeys(stays, 0)
-            for symbol in symbols:
-                for manifest, segments, *_ in symbol.extents[: fold_start(symbol.extents, stays)]:
-                    live[manifest] += segments
-            before, stays = stays, frozenset(m for m in stays if 2 * live[m] > self._held[m])
-        return stays
+def _fates(symbols: Iterable[SymbolPacking]) -> tuple[bool, dict[str, int], frozenset[str]]:
+    """Return whether a leaf is due, what its manifests were packed with, and which may stay."""
+    live: dict[str, int] = {}
+    held: dict[str, int] = {}
+    tails: set[str] = set()
+    for symbol in symbols:
+        for manifest, segments, set_name, packed in symbol.extents:
+            if packed is not None:
+                held[manifest] = packed
+                live[manifest] = live.get(manifest, 0) + segments
+            elif set_name is None:
+                tails.add(manifest)
+    fragments = {manifest for manifest in held if live[manifest] < _LEAST_LIVE}
+    dying = {manifest for manifest, packed in held.items() if 2 * live[manifest] <= packed}
+    due = bool(dying) or len(tails) + len(fragments) >= LEAF_TAILS
+    return due, held, frozenset(held.keys() - dying - fragments)
 
 
 def fold_start(extents: Sequence[Packing], stays: Container[str]) -> int:
