@@ -149,14 +149,9 @@ class CommittedChange:
                 damaged(fields.name, f"{kind!r:.50} is no kind of change")
         edits = tuple(CommittedEdit.read(each, fields.name) for each in fields.sequence("edits"))
         _check_order(edits, fields.name)
-        return cls(
-            fields.text("name"),
-            fields.integer("symbol"),
-            tuple(kinds),
-            fields.integer("rows"),
-            edits,
-            fields.optional_text("former"),
-        )
+        name, former = fields.text("name"), fields.optional_text("former")
+        symbol, rows = map(fields.integer, ("symbol", "rows"))
+        return cls(name, symbol, tuple(kinds), rows, edits, former)
 
 
 class CommittedChanges:

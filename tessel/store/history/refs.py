@@ -148,15 +148,9 @@ class Refs:
         retired = fields.sequence("retired")
         if MAIN not in branches or not all(isinstance(name, str) for name in retired):
             damaged(fields.name, "its branches and tags are not such as a store has")
-        return cls(
-            branches,
-            tags,
-            frozenset(retired),
-            fields.integer("oldest"),
-            fields.integer("collected"),
-            fields.integer("condemned_us"),
-            _read_manifests(fields),
-        )
+        oldest, collected, since = map(fields.integer, ("oldest", "collected", "condemned_us"))
+        manifests, gone = _read_manifests(fields), frozenset(retired)
+        return cls(branches, tags, gone, oldest, collected, since, manifests)
 
 
 def _read_manifests(fields: Fields) -> ManifestConfiguration | None:

@@ -108,14 +108,9 @@ class StagedRows:
             fields = Fields(dict(data), "the descriptor")
             if fields.integer("tessel_staged") != _FORMAT:
                 raise _no_descriptor("another release wrote it")
-            found = cls(
-                fields.text("store"),
-                check_symbol_name(fields.text("symbol")),
-                check_task(fields.text("task")),
-                fields.text("attempt"),
-                fields.integer("base"),
-                SymbolState.read(fields.fields("state")),
-            )
+            store, symbol, task, attempt = map(fields.text, _FIELDS[1:5])
+            state, base = SymbolState.read(fields.fields("state")), fields.integer("base")
+            found = cls(store, check_symbol_name(symbol), check_task(task), attempt, base, state)
         except CorruptStoreError as error:
             raise _no_descriptor(error.message) from error
         found._check()
