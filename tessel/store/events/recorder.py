@@ -255,11 +255,10 @@ class Recorder(Closing):
                 f"an event of {entity!r} without a component",
                 hint="to clear an entity call clear",
             )
-        known = {name: kind for (path, name), kind in self._types.items() if path == entity}
         kinds = {}
         for name, value in components.items():
-            check_component(name)
-            kinds[name] = known.get(name) or cell_of(name, value, None).type
+            known = self._types.get((entity, check_component(name)))
+            kinds[name] = known or cell_of(name, value, None).type
         timelines = tuple(times_of(times))
         for timeline in timelines:
             before = self._timelines.setdefault(timeline.name, timeline)
@@ -269,8 +268,7 @@ class Recorder(Closing):
                     f"{timeline.kind.value}s",
                     timeline=timeline.name,
                 )
-        for name, kind in kinds.items():
-            self._types[entity, name] = kind
+        self._types.update({(entity, name): kind for name, kind in kinds.items()})
         return Pending(entity, timelines, kinds)
 
     def _start(self) -> None:

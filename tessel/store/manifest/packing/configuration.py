@@ -7,7 +7,7 @@ known; after that, the packing assumes. It is plain data both ways and stored wi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -281,10 +281,9 @@ class ManifestConfiguration:
         """
         check_keys(document, "", cls)
         given: dict[str, Any] = dict(document)
-        if "sets" in given:
-            given["sets"] = _read(given["sets"], "sets", ManifestSet)
-        if "rules" in given:
-            given["rules"] = _read(given["rules"], "rules", ManifestRule)
+        for key, kind in {"sets": ManifestSet, "rules": ManifestRule}.items():
+            if key in given:
+                given[key] = _read(given[key], key, kind)
         if "preload" in given:
             check_keys(given["preload"], "preload", Preload)
             given["preload"] = Preload(**given["preload"])
@@ -309,12 +308,10 @@ class ManifestConfiguration:
 
 
 def _read(items: Any, path: str, kind: type[Any]) -> Iterable[Any]:
-    made = []
-    for at, item in enumerate(entries_of(items, path)):
+    entries = entries_of(items, path)
+    for at, item in enumerate(entries):
         check_keys(item, f"{path}[{at}]", kind)
-        options: Mapping[str, Any] = item
-        made.append(kind(**options))
-    return tuple(made)
+    return tuple(kind(**item) for item in entries)
 
 
 @functools.cache

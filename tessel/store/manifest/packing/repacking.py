@@ -178,21 +178,10 @@ class RepackReport:
     def describe(self) -> Document:
         """Return the report as tables for people."""
         done = "would be" if self.dry_run else "were"
-        summary = Table(
-            "repack",
-            ("version", "symbols moved", "manifests written", "kept", "released", "bytes"),
-            (
-                (
-                    self.version,
-                    self.symbols,
-                    len(self.plan.written),
-                    len(self.plan.kept),
-                    len(self.plan.released),
-                    self.bytes_written,
-                ),
-            ),
-            notes=(f"these {done} written",),
-        )
+        counts = map(len, (self.plan.written, self.plan.kept, self.plan.released))
+        row = (self.version, self.symbols, *counts, self.bytes_written)
+        names = ("version", "symbols moved", "manifests written", "kept", "released", "bytes")
+        summary = Table("repack", names, (row,), notes=(f"these {done} written",))
         return Document("repack", (summary, self.plan.describe()))
 
 
