@@ -167,11 +167,9 @@ class Chunk:
 
     def instances_at(self, rows: Rows) -> npt.NDArray[np.uint32]:
         """Return the counts of instances of some rows."""
-        return (
-            np.broadcast_to(self.instances, rows.shape)
-            if len(self.instances) == 1
-            else self.instances[rows]
-        )
+        if len(self.instances) == 1:
+            return np.broadcast_to(self.instances, rows.shape)
+        return self.instances[rows]
 
     def has_several(self, component: int) -> bool:
         """Return whether an event has several values of a component; at rest, whether one had."""

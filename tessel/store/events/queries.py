@@ -156,10 +156,7 @@ def _after(
 
 
 def latest_many(
-    logs: EntityLogs,
-    timeline: str,
-    times: npt.NDArray[np.int64],
-    component: str,
+    logs: EntityLogs, timeline: str, times: npt.NDArray[np.int64], component: str
 ) -> Latest:
     """Return the last event with a component for many times; clears are not asked."""
     count = len(times)

@@ -268,21 +268,10 @@ class RowPipeline:
             for name, each in chosen.items()
             if name not in self._plain
         }
-        self.output_schema = pa.schema(
-            [
-                pa.field(
-                    name,
-                    schema.field(self._plain[name]).type.arrow
-                    if name in self._plain
-                    else _result_type(self._select[name], table),
-                )
-                for name in chosen
-            ]
-        )
-        computed = {
-            name: (each.expression(), self.output_schema.field(name).type)
-            for name, each in self._select.items()
-        }
+        kinds = {name: schema.field(field).type.arrow for name, field in self._plain.items()}
+        kinds |= {name: _result_type(each, table) for name, each in self._select.items()}
+        self.output_schema = pa.schema([(name, kinds[name]) for name in chosen])
+        computed = {name: (each.expression(), kinds[name]) for name, each in self._select.items()}
         condition = None if self._where is None else self._where.expression()
         self._program = FieldProgram(schema, condition, computed)
         left = self._program.left
