@@ -297,23 +297,12 @@ class SymbolState:
         rows = fields.integer("rows")
         if rows_of(manifests) != rows:
             damaged(fields.name, "the row counts of a symbol do not add up")
-        column_ids, own_id = dict(zip(schema.names, ids, strict=True)), fields.integer("id")
-        metadata, changed = fields.mapping("metadata"), fields.integer("changed")
-        encodings, pandas = _read_encodings(fields, next_id), None
+        columns, own = dict(zip(schema.names, ids, strict=True)), fields.integer("id")
+        kept, changed = fields.mapping("metadata"), fields.integer("changed")
+        forced, pandas = _read_encodings(fields, next_id), None
         if fields.value("pandas") is not None:
             pandas = PandasShape.read(fields.fields("pandas"), next_id)
-        return cls(
-            own_id,
-            schema,
-            column_ids,
-            next_id,
-            rows,
-            manifests,
-            metadata,
-            changed,
-            encodings,
-            pandas,
-        )
+        return cls(own, schema, columns, next_id, rows, manifests, kept, changed, forced, pandas)
 
 
 def _opened(extents: Iterable[ManifestEntry], manifest: OpenManifest) -> list[Extent]:

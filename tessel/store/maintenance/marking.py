@@ -275,15 +275,9 @@ class Losses:
         unplaced
             All damage to manifests and segments: messages by object.
         """
+        seen = self._versions
         found = [
-            Damage(
-                newest,
-                symbol,
-                name,
-                message,
-                ranges_of(self._versions[name, symbol]),
-                _joined(rows),
-            )
+            Damage(newest, symbol, name, message, ranges_of(seen[name, symbol]), _joined(rows))
             for (name, symbol), (message, newest, rows) in self._found.items()
         ]
         hit = {damage.object for damage in found}

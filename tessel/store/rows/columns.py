@@ -26,18 +26,11 @@ _MOST_SMALL_OFFSETS = 2**31 - 1
 
 def arrow_columns(rows: Rows) -> list[pa.Array]:
     """Return all fields of all rows as Arrow arrays; bits of null are looked at once for all."""
+    fields = rows.schema.fields
+    nulls = np.zeros(len(fields), np.uint8)
     if rows.schema.null_bitmap_size and len(rows.records):
-        bits = np.bitwise_or.reduce(rows.records[NULLS], axis=0)
-    else:
-        bits = np.zeros(rows.schema.null_bitmap_size, np.uint8)
-    return [
-        arrow_column(
-            rows,
-            field,
-            has_nulls=len(bits) > 0 and bool(bits[field.null_bit >> 3] >> (field.null_bit & 7) & 1),
-        )
-        for field in rows.schema.fields
-    ]
+        nulls = np.unpackbits(np.bitwise_or.reduce(rows.records[NULLS], axis=0), bitorder="little")
+    return [arrow_column(rows, each, has_nulls=nulls[each.null_bit] > 0) for each in fields]
 
 
 def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> pa.Array:
