@@ -106,8 +106,9 @@ def _document(shape: PandasShape, table: pa.Table) -> str:
         name, start, step = shape.range
         stop = start + step * table.num_rows
         index = [{"kind": "range", "name": name, "start": start, "stop": stop, "step": step}]
+    dtypes = {name: dtype for name, dtype in shape.dtypes.items() if not _is_unnamed(dtype)}
     columns = [
-        _described(levels.get(name, name), name, str(kind), shape.dtypes.get(name, "object"))
+        _described(levels.get(name, name), name, str(kind), dtypes.get(name, "object"))
         for name, kind in zip(table.schema.names, table.schema.types, strict=True)
         if name in levels or name in shape.dtypes
     ]
@@ -124,6 +125,11 @@ def _document(shape: PandasShape, table: pa.Table) -> str:
         "tessel": shape.to_json(),
     }
     return json.dumps(document)
+
+
+def _is_unnamed(dtype: str) -> bool:
+    """Return whether pandas has no dtype by this name: its own of Arrow's types with parameters."""
+    return dtype.endswith("[pyarrow]") and ("<" in dtype or "(" in dtype)
 
 
 def _described(label: Any, field: Any, kind: str, dtype: str) -> dict[str, Any]:
@@ -205,6 +211,8 @@ def _shape(document: dict[str, Any]) -> PandasShape:
 
 def _columns(table: pa.Table, document: Any, shape: PandasShape) -> pandas.DataFrame:
     """Return a frame of all columns, in the dtypes that they were written in."""
+    import pandas
+
     metadata = None
     if document is not None:
         columns = [{**each, "name": each["field_name"]} for each in document["columns"]]
@@ -222,8 +230,16 @@ def _columns(table: pa.Table, document: Any, shape: PandasShape) -> pandas.DataF
                     column=field.name,
                 ) from error
         raise
+    for field in table.schema:
+        if pat.is_dictionary(field.type) and (zone := getattr(field.type.value_type, "tz", None)):
+            values = frame[field.name].cat
+            if getattr(values.categories, "tz", None) is None:  # Arrow leaves the zone out
+                instants = pandas.DatetimeIndex(values.categories, tz="UTC").tz_convert(zone)
+                frame[field.name] = values.rename_categories(instants)
     for name, dtype in shape.dtypes.items():
-        if dtype == "object" and frame[name].dtype != object:
+        if _is_unnamed(dtype):
+            frame[name] = pandas.arrays.ArrowExtensionArray(table.column(name))
+        elif dtype == "object" and frame[name].dtype != object:
             frame[name] = _objects(table.column(name), frame[name])
         elif dtype == "float16":
             frame[name] = frame[name].astype(dtype)

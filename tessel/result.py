@@ -110,6 +110,10 @@ class Result(InNotebooks):
                 ) from error
             yield from rows
 
+    def __contains__(self, column: object) -> bool:
+        """Return whether the result has a column of this name."""
+        return column in self.column_names
+
     def __getitem__(self, column: str) -> pa.ChunkedArray:
         """Return the values of a column."""
         if not isinstance(column, str):

@@ -185,7 +185,37 @@ def test_results_go_everywhere(store: ts.Store) -> None:
     assert found.to_duckdb().aggregate("sum(dep_delay)").fetchall() == [(51,)]
     assert pa.table(found).equals(found.to_arrow())
     assert "3 rows" in repr(found)
+    assert "carrier" in found
+    assert "UA" not in found
     assert "<table" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "way"),
+    [
+        (dt.datetime(2024, 1, 2), "text, '2024-01-02T00:00:00'", "2024-01-02T00:00:00"),
+        (dt.datetime(2024, 1, 2), "tzinfo=datetime.UTC", dt.datetime(2024, 1, 2, tzinfo=dt.UTC)),
+        (dt.date(2024, 1, 2), "text, '2024-01-02'", "2024-01-02"),
+        (dt.date(2024, 1, 2), "'timestamp[us, UTC]'",
+         ts.lit(dt.date(2024, 1, 2)).cast("timestamp[us, UTC]")),
+        (1704153600, "'timestamp[s, UTC]'", ts.lit(1704153600).cast("timestamp[s, UTC]")),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_times_with_a_zone_is_true(given: Any, said: str, way: Any) -> None:
+    store = ts.open("memory://")
+    days = [dt.datetime(2024, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3)]
+    store.write("days", {"at": days})
+    with pytest.raises(ts.TesselError) as caught:
+        store.scan("days").filter(ts.col("at") > given).collect()
+    assert said in (caught.value.hint or "")
+    assert store.scan("days").filter(ts.col("at") > way).count() == 1
+
+
+def test_casts_take_types_of_python() -> None:
+    query = Q.apply("b", ts.col("a").cast(float)).cast({"a": str})
+    store = ts.open("memory://")
+    store.write("s", {"a": [1]})
+    assert store.read("s", query=query).to_arrow().to_pylist() == [{"a": "1", "b": 1.0}]
 
 
 def test_rows_that_python_cannot_hold_are_named() -> None:

@@ -104,9 +104,10 @@ ROWS: dict[str, tuple[Any, list[str], str | None]] = {
         ["a", "b", "c"], None),
     "`category`, ordered, with unused categories": (
         frame(a=pd.Categorical(["b", None, "a"], ["c", "b", "a"], ordered=True)), ["a"], None),
-    "`category` of integers, of instants": (
-        frame(a=pd.Categorical([3, None, 1], [3, 2, 1]), b=pd.Categorical(TIMES)),
-        ["a", "b"], None),
+    "`category` of integers, of instants with a zone or without": (
+        frame(a=pd.Categorical([3, None, 1], [3, 2, 1]), b=pd.Categorical(TIMES),
+              c=pd.Categorical(TIMES.tz_localize("Europe/Berlin"))),
+        ["a", "b", "c"], None),
     "`category` without any category": (
         frame(a=pd.Categorical([None] * 3), b=pd.Categorical([None] * 3, pd.Index([], dtype=str))),
         ["a", "b"], None),
@@ -115,6 +116,13 @@ ROWS: dict[str, tuple[Any, list[str], str | None]] = {
     "`int64[pyarrow]` and other dtypes of Arrow": (
         frame(a=pd.array([1, None, 3], "int64[pyarrow]"), b=pd.array(["a"] * 3, "string[pyarrow]"),
               c=pd.array(TIMES, "timestamp[us][pyarrow]")), ["a", "b", "c"], None),
+    "dtypes of Arrow with parameters, such as lists and decimals": (
+        frame(a=pd.array([[1], None, []], pd.ArrowDtype(pa.list_(pa.int64()))),
+              b=pd.array([Decimal("1.20"), None, None], pd.ArrowDtype(pa.decimal128(5, 2))),
+              c=pd.array([{"x": 1}, None, None], pd.ArrowDtype(pa.struct([("x", pa.int64())]))),
+              d=pd.array(["a", None, "b"],
+                         pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))),
+        ["a", "b", "c", "d"], None),
     "index alone, no columns": (pd.DataFrame(index=TIMES), ["index"], "index"),
 }  # fmt: skip
 
@@ -330,6 +338,31 @@ def test_another_index_is_refused(store: ts.Store, verb: str) -> None:
     store.append("s", pa.Table.from_pandas(later.reset_index(), preserve_index=False))
 
 
+@pytest.mark.parametrize(
+    ("levels", "said", "way"),
+    [
+        (["ticker", "time"], r"reorder_levels\(\['time', 'ticker'\]\)",
+         lambda f: f.reorder_levels(["time", "ticker"])),
+        (["time", "name"], r"rename_axis\(\['time', 'ticker'\]\)",
+         lambda f: f.rename_axis(["time", "ticker"])),
+        (["time"], r"^  turn it into columns: frame.reset_index\(\)",
+         lambda f: f.reset_index()),
+    ],
+)  # fmt: skip
+def test_levels_of_another_index_are_told_apart(
+    store: ts.Store, levels: list[str], said: str, way: Any
+) -> None:
+    columns = {"time": TIMES, "ticker": ["a", "b", "c"], "name": ["a", "b", "c"]}
+    table = pd.DataFrame({**columns, "price": [1.5, 2.5, 3.5]})
+    store.write("s", table.drop(columns="name").set_index(["time", "ticker"]))
+    later = table.assign(time=TIMES + pd.Timedelta("9D"))
+    later = later.drop(columns="ticker" if "name" in levels else "name").set_index(levels)
+    with pytest.raises(SchemaMismatchError, match=rf"(?m){said}"):
+        store.append("s", later)
+    store.append("s", way(later))
+    assert len(store.read("s")) == 6
+
+
 def test_polars_and_arrow_are_as_they_were(store: ts.Store) -> None:
     table = pa.table({"a": [1, None], "b": ["x", None]})
     store.write("s", table)
@@ -361,15 +394,30 @@ INTERVALS = pd.interval_range(0, 3)
          lambda f: f.assign(a=f["a"].astype(str))),
         (frame().set_axis(pd.MultiIndex.from_tuples([("a", 1)]), axis=1), InvalidInputError,
          "columns of 2 levels", lambda f: f.set_axis(["_".join(map(str, e)) for e in f], axis=1)),
-        (frame(TIMES.rename("price")), DuplicateColumnError, "'price'",
-         lambda f: f.rename_axis("time")),
+        (frame(TIMES.rename("price")), DuplicateColumnError,
+         "level of the index and a column are both named 'price'\n.*rename_axis",
+         lambda f: f.rename_axis(index={"price": "time"})),
         (frame(TIMES.rename(7)), InvalidInputError, "rename_axis", lambda f: f.rename_axis("7")),
         (numbered([1, "a"]), InvalidInputError, "no text",
          lambda f: f.set_axis(f.columns.map(str), axis=1)),
         (frame(a=[1, "x", None]), InvalidInputError, "one type", lambda f: f.astype(str)),
+        (frame(a=[dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 13)]), InvalidInputError,
+         "column 'a' has dates and times", lambda f: f.assign(a=pd.to_datetime(f["a"]))),
+        (frame(pd.Index([dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 13)], object), a=[1, 2]),
+         InvalidInputError, "column 'index' has dates and times",
+         lambda f: f.set_axis(pd.to_datetime(f.index.to_series()))),
+        (frame(a=["b", b"b"]), InvalidInputError, "'a' has bytes and text",
+         lambda f: f.assign(a=f["a"].astype(str))),
+        (frame(a=pd.arrays.SparseArray([0, 0, 1])), UnsupportedTypeError, "'a' holds sparse",
+         lambda f: f.sparse.to_dense()),
+        (frame(a=[2**70]), InvalidInputError, "64 bits", lambda f: f.astype(str)),
+        (frame(a=[1j]), UnsupportedTypeError, "'a' holds complex",
+         lambda f: pd.DataFrame({"re": f["a"].to_numpy().real, "im": f["a"].to_numpy().imag})),
     ],
     ids=["periods", "period index", "intervals", "interval index", "categories", "columns",
-         "index is a column", "name of the index", "mixed names", "mixed values"],
+         "index is a column", "name of the index", "mixed names", "mixed values",
+         "dates and times", "index of dates and times", "bytes and text", "sparse", "long integers",
+         "complex"],
 )  # fmt: skip
 def test_refused_by_name_with_a_way_out(
     store: ts.Store, written: Any, error: type[Exception], text: str, way: Any

@@ -263,9 +263,9 @@ class Take(Clause):
             if not 0 <= position < total:
                 raise PlanError(
                     f"take: there is no row {row + self.before if row >= 0 else row}",
-                    hint="the query has "
-                    + (f"{total + self.before:,}" if total else f"at most {self.before:,}")
-                    + " rows here",
+                    hint=f"the query has {total + self.before:,} rows here"
+                    if total
+                    else "count() says how many rows the query has",
                     row=row + self.before,
                 )
         table = concat_tables(found)

@@ -39,6 +39,7 @@ _OPTIONS: Mapping[str, tuple[type, str, str]] = {
 """The verbs that options stand for, in their order: kind, what it takes, help."""
 
 _NAMED = re.compile(r"\s*(\w+)\s*=(?!=)(.*)", re.DOTALL)
+_CALL = re.compile(r"\s*\w+\(.*\)\s*", re.DOTALL)
 _ORDER = re.compile(r"(-?)(.*?)(?:\s+(asc|desc))?\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -144,6 +145,8 @@ def _aggregated(query: Any, given: Mapping[str, Any]) -> Any:
         match = _NAMED.fullmatch(text)
         if match is not None:
             keys[match[1]] = match[2]
+        elif _CALL.fullmatch(text):
+            raise InvalidInputError(f"--by {text!r} needs a name", hint=f'--by "name={text}"')
         else:
             keys |= {name: f"`{name}`" for name in _split([text])}
     if "resample" in given:

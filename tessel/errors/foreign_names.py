@@ -101,6 +101,9 @@ def missing_attribute(owner: Any, name: str, *kinds: str) -> Any:
     if found is not None:
         example = found.written("ts" if kinds[0] == "module" else "")
         raise UnknownVerbError.foreign(name, found.our_name, example, found.remark)
+    if kinds[0] == "lazy" and (of_result := foreign_name(name, ("result",))) is not None:
+        example = f".collect().{of_result.ours}"
+        raise UnknownVerbError.foreign(name, "collect", example, of_result.remark)
     if kinds[0] == "result" and (of_query := foreign_name(name, ("query",))) is not None:
         raise UnknownVerbError.before_collect(name, of_query.ours)
     if kinds[0] == "result" and name in owner.column_names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -35,6 +36,10 @@ __all__ = [
     "UnknownVerbError",
     "VersionNotFoundError",
 ]
+
+
+# Behind a comparison an unknown name is mostly text without its quotes.
+_VALUE_FOLLOWS = re.compile(r"([=<>]|\b(like|matches))\s*$")
 
 
 class NotFoundError(TesselError, LookupError, kind="not-found"):
@@ -70,12 +75,10 @@ class ColumnNotFoundError(NotFoundError, KeyError, kind="column-not-found"):
             at = source.find(name) if column is None else column
             detail = source if at < 0 else f"{source}\n{' ' * at}{'^' * max(1, len(name))}"
         place = f" in {where}" if where else ""
-        return cls(
-            f"no column {name!r}{place}",
-            detail=detail,
-            column=name,
-            **suggestion(name, existing, "columns"),
-        )
+        told = suggestion(name, existing, "columns")
+        if source is not None and told["nearest"] is None and _VALUE_FOLLOWS.search(source, 0, at):
+            told["hint"] = f"text stands in quotes: {name!r}   {told['hint']}"
+        return cls(f"no column {name!r}{place}", detail=detail, column=name, **told)
 
 
 class SymbolNotFoundError(NotFoundError, KeyError, kind="symbol-not-found"):
@@ -184,6 +187,8 @@ class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
         ``is_how`` tells that the name is that of an aggregate.
         """
         every = f'.agg("{name}") of all columns that can, ' if is_how and what != "windows" else ""
+        if is_how and name == "size":
+            is_how, every = False, '.agg(rows="count") counts rows, '
         how = name if is_how else "mean"
         one = f'.agg({how}=("price", "{how}")) of one'
         return cls(
@@ -205,8 +210,10 @@ class UnknownVerbError(NotFoundError, AttributeError, kind="verb-not-found"):
     @classmethod
     def foreign(cls, name: str, ours: str, example: str, remark: str) -> Self:
         """Make the error for a name that another system has for something of ours."""
+        of_query = example.startswith("lazy.")
+        what = repr(ours) if ours != name else "a verb of queries" if of_query else "of a store"
         return cls(
-            f"{name!r} is " + (f"{ours!r} here" if ours != name else "a verb of queries here"),
+            f"{name!r} is {what} here",
             hint=example + (f"   {remark}" if remark else ""),
             name=name,
             nearest=ours,

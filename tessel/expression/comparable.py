@@ -199,14 +199,19 @@ def _hint(one: Operand, two: Operand) -> str | None:
                 return f"compare with text, '{two.text}', or cast: {one.text} as .cast('float64')"
             return "cast the text with .cast('float64'), or the number with .cast('text')"
         case Family.TIMESTAMP, other if other in numbers:
+            seconds = type_name(pa.timestamp("s", one.type.tz))
             return (
                 "compare with an instant like '2024-01-31T09:30:00'; a count since the epoch "
-                "can be cast with .cast('timestamp[s]')"
+                f"can be cast with .cast({seconds!r})"
             )
         case Family.BOOL, other if other in numbers:
             return "compare with True or False, or use the truth value itself; .cast('int8') counts"
         case Family.TIMESTAMP, Family.DATE:
-            return "compare dates with .date(), or cast the date with .cast('timestamp[us]')"
+            instants = type_name(pa.timestamp("us", one.type.tz))
+            as_text = (
+                f", or write it as text, {two.literal.content!r}" if two.literal is not None else ""
+            )
+            return f"compare dates with .date(), or cast the date with .cast({instants!r}){as_text}"
         case Family.DECIMAL, Family.FLOAT:
             return "cast the decimal with .cast('float64'), or write the number as a Decimal"
         case Family.LIST | Family.STRUCT, _:

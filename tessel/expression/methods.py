@@ -176,7 +176,7 @@ class ExpressionMethods:
 
     # --- types ------------------------------------------------------------------------------------
 
-    def cast(self, type_: str | pa.DataType) -> Expression:
+    def cast(self, type_: str | pa.DataType | type) -> Expression:
         """Return the value as another type, such as ``"float64"`` or ``pa.int32()``.
 
         A value that the type cannot hold raises when it is reached; nothing is cut or wrapped.

@@ -182,12 +182,14 @@ def refuse_mixed_zones(verb: str, left: Operand, right: Operand) -> None:
     """Refuse a timestamp without a zone beside one with a zone."""
     if (left.type.tz is None) != (right.type.tz is None):
         zone = left.type.tz or right.type.tz
-        refuse(
-            verb,
-            (left, right),
-            f"one has a time zone and one has none: give the other its zone with "
-            f".cast('timestamp[{left.type.unit}, {zone}]')",
-        )
+        naive = left if left.type.tz is None else right
+        way = f"give the other its zone with .cast('timestamp[{left.type.unit}, {zone}]')"
+        if naive.literal is not None:
+            way = (
+                f"write the instant as text, {naive.literal.content!r}, which is one of {zone} "
+                "here, or with its zone: datetime(…, tzinfo=datetime.UTC)"
+            )
+        refuse(verb, (left, right), f"one has a time zone and one has none: {way}")
 
 
 def common_number(verb: str, left: Operand, right: Operand) -> Signature:

@@ -307,7 +307,7 @@ def _values(*items: Expression) -> ValueSet:
         if not isinstance(item, Literal):
             error = ExpressionSyntaxError(
                 f"a list after 'in' holds plain values, not {item!r}",
-                hint="compare with other columns by == and or",
+                hint="text stands in quotes, 'a'; compare with other columns by == and or",
             )
             raise _MisuseError(0, 1, error)
     return ValueSet.of(items)

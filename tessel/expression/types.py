@@ -235,6 +235,16 @@ def parse_type(name: str) -> pa.DataType:
     )
 
 
+def named_type(kind: Any) -> Any:
+    """Return the name of a type of Arrow or Python; what is neither, such as a name, as it is."""
+    if isinstance(kind, pa.DataType):
+        return type_name(kind)
+    return _OF_PYTHON.get(kind, kind) if isinstance(kind, type) else kind
+
+
+_OF_PYTHON: dict[Any, str] = {bool: "bool", int: "int64", float: "float64", str: "string"}
+
+
 def _unit_type(name: str, kind: str, unit: str, zone: str | None) -> pa.DataType:
     if kind == "timestamp":
         if zone is not None:

@@ -9,7 +9,8 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,16 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_scalar
-from tessel.errors import InvalidInputError
+from tessel.errors import DuplicateColumnError, InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.csv_text import (
-    TIME_FORMATS,
     Piece,
     Pieces,
     check_signs,
+    fitting,
     misfit_note,
     numbers_in_text,
+    time_forms,
     without_thousands,
 )
 from tessel.store.file_kinds import (
@@ -76,8 +78,14 @@ class CsvFile(File):
         """Find the encoding, the delimiter, the names, and the lines before the first row."""
         options = self.options
         self._encoding = options.encoding
+        try:
+            codecs.lookup(options.encoding)
+        except LookupError as error:
+            raise InvalidInputError(
+                f"cannot read {str(self.path)!r}: {error}", hint="such as utf-8, utf-16, cp1252"
+            ) from error
         if options.encoding.lower() == "utf-8":
-            with pa.input_stream(str(self.path), compression="detect") as stream:
+            with pa.input_stream(str(self.path), compression=self.compression) as stream:
                 is_wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
                 self._encoding = "utf-16" if is_wide else "utf-8-sig"
         self._has_pieces = self._encoding == "utf-8-sig"
@@ -114,6 +122,13 @@ class CsvFile(File):
             self.notes += (f"the first line is names, such as {value!r} (--no-header)",)
         if any("\ufffd" in name for name in self._names):
             raise self._other_encoding("the header")
+        twice = next((n for n, count in Counter(self._names).items() if count > 1), None)
+        if twice is not None:
+            raise DuplicateColumnError(
+                f"two columns of {str(self.path)!r} are named {twice!r}",
+                hint=f"name all: tessel import --skip-lines {self._first_line} --columns NAMES",
+                column=twice,
+            )
 
     def _guessed(self, header: str) -> str:
         if ".tsv" in map(str.lower, self.path.suffixes):
@@ -124,11 +139,6 @@ class CsvFile(File):
             self.notes += (f"the delimiter is {found[0]!r}, by the header (--delimiter)",)
             return found[0]
         return ","
-
-    def _time_forms(self) -> list[Any]:
-        from pyarrow import csv
-
-        return [csv.ISO8601, *self.options.time_formats, *TIME_FORMATS]
 
     def open(
         self, schema: pa.Schema | None, *, as_text: bool = False
@@ -158,7 +168,7 @@ class CsvFile(File):
             column_types=given,
             null_values=list(options.missing),
             strings_can_be_null=True,
-            timestamp_parsers=self._time_forms(),
+            timestamp_parsers=time_forms(options),
             decimal_point=options.decimal,
         )
         # By pieces of 1 MB, which caches hold, 3 M rows cost less than by 0.5, 2 or 4 MB.
@@ -201,6 +211,8 @@ class CsvFile(File):
         if self._has_pieces:
             for piece in pieces:
                 yield functools.partial(parsed, piece)
+        if pieces.unclosed is not None:
+            raise self._unclosed(pieces.unclosed)
         if pieces.are_all:
             return
         stream, left = self.text(), pieces.done
@@ -220,7 +232,7 @@ class CsvFile(File):
             values = text.column(name)
             plain = self._plain(values)
             if name not in given and plain is not values:
-                types[name] = self._fitting(plain.drop_null(), _GUESSES)[0]
+                types[name] = fitting(plain.drop_null(), _GUESSES, self.options)[0]
             kind = types[name] = given.get(name, types[name])
             if kind in _CODES and name not in given and self._are_codes(name, values, kind):
                 types[name] = pa.string()
@@ -266,56 +278,42 @@ class CsvFile(File):
         self._are_settled = True
         # A type that fits the first block need not be the one for all: 0 and 1 are whole numbers,
         # and truth values where "true" follows. So all types that fit are kept for each column.
-        fitting = {
+        left = {
             name: [given] if (given := self.options.types.get(name)) else _GUESSES
             for name in self.types
         }
         _, parts = self.open(None, as_text=True)
         for read in parts:
             batch = read()
-            for name, kinds in fitting.items():
+            for name, kinds in left.items():
                 if len(kinds) > 1:
                     text = self._plain(batch.column(name)).drop_null()
-                    before, kinds = kinds[0], self._fitting(text, kinds)
+                    before, kinds = kinds[0], fitting(text, kinds, self.options)
                     if len(kinds) == 1 and not pat.is_null(before):
-                        self._note_misfit(name, text, before)
+                        self.notes += (misfit_note(name, self._first_misfit(text, before), before),)
                     if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
-                    fitting[name] = kinds
-        return {name: kinds[0] for name, kinds in fitting.items()}
+                    left[name] = kinds
+        return {name: kinds[0] for name, kinds in left.items()}
 
-    def _note_misfit(self, name: str, text: pa.Array, kind: pa.DataType) -> None:
-        """Note the first of some values that is none of the type that a column had before it."""
+    def misfit(self, name: str, kind: pa.DataType) -> str:
+        """Return where the first value lies that is none of a type."""
+        at = self._names.index(name)
+        for read in self.open(None, as_text=True)[1]:
+            text = self._plain(read().column(name)).drop_null()
+            if len(fitting(text, [kind, pa.string()], self.options)) < 2:
+                value = self._first_misfit(text, kind)
+                line = self._line(lambda row: at < len(row) and row[at] == value)  # noqa: B023
+                return f"{str(self.path)!r}, line {line}: {value!r}"
+        return ""
+
+    def _first_misfit(self, text: pa.Array, kind: pa.DataType) -> str:
+        """Return the first of some values, one of which is none of a type."""
         while len(text) > 1:
             half = len(text) // 2
-            fits = len(self._fitting(text[:half], [kind, pa.string()])) > 1
+            fits = len(fitting(text[:half], [kind, pa.string()], self.options)) > 1
             text = text[half:] if fits else text[:half]
-        self.notes += (misfit_note(name, text[0].as_py(), kind),)
-
-    def _fitting(self, text: pa.Array, kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return those types, the widest of which is text, that every value can be read as."""
-        from pyarrow import csv
-
-        written = pa.BufferOutputStream()
-        csv.write_csv(pa.table([text], ["values"]), written)
-
-        def fits(kind: pa.DataType) -> bool:
-            options = csv.ConvertOptions(
-                column_types={"values": kind},
-                timestamp_parsers=self._time_forms(),
-                decimal_point=self.options.decimal,
-            )
-            try:
-                csv.read_csv(
-                    pa.BufferReader(written.getvalue()),
-                    parse_options=csv.ParseOptions(newlines_in_values=True),
-                    convert_options=options,
-                )
-            except pa.ArrowInvalid:
-                return False
-            return True
-
-        return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
+        return str(text[0])
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -361,16 +359,25 @@ class CsvFile(File):
         if found is None:
             return unreadable(self.path, what)
         wanted, got = map(int, found.groups())
+        header = "the header" if self.options.columns is None else "--columns"
         line = self._line(lambda row: len(row) == got and bool(row))
         return InvalidInputError(
-            f"cannot read {str(self.path)!r}: line {line} has {got} values, and the header has "
+            f"cannot read {str(self.path)!r}: line {line} has {got} values, and {header} has "
             f"{wanted} names",
             hint=f"the file may end early, a value with {self._delimiter!r} may lack its quotes, "
             "or another character may lie between values: tessel import --delimiter"
             + f"; if line {line} is the header: --skip-lines {line - 1}"
-            * (got > wanted),
+            * (got > wanted and self.options.columns is None),
             path=str(self.path),
         )
+
+    def _unclosed(self, at: int) -> InvalidInputError:
+        """Return the error for a quote, after so many bytes of text, that nothing closes."""
+        line = 1
+        with self.text() as text:
+            while at > 0 and (block := text.read(min(at, file_kinds.BLOCK_BYTES))):
+                line, at = line + block.count(b"\n"), at - len(block)
+        return unreadable(self.path, f"line {line} has a quote that is not closed")
 
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""
@@ -386,7 +393,7 @@ class CsvFile(File):
     def _text(self) -> Iterator[io.TextIOWrapper]:
         """Open the text for a look; what is none in its encoding is marked."""
         with (
-            pa.input_stream(str(self.path), compression="detect") as stream,
+            pa.input_stream(str(self.path), compression=self.compression) as stream,
             io.TextIOWrapper(stream, self._encoding, errors="replace", newline="") as text,
         ):
             yield text

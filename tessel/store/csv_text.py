@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import InvalidInputError
+from tessel.store.file_kinds import FileOptions
 
 TIME_FORMATS = (
     "%Y/%m/%d %H:%M:%S",
@@ -88,6 +89,52 @@ def _are_numbers(values: pa.Array, between: str, decimal: str) -> pa.Array:
     return pc.match_substring_regex(values, form)
 
 
+def time_forms(options: FileOptions) -> list[Any]:
+    """Return the forms of times that are known, those that were given first."""
+    from pyarrow import csv
+
+    return [csv.ISO8601, *options.time_formats, *TIME_FORMATS]
+
+
+def text_as(text: pa.Array, kind: pa.DataType, options: FileOptions) -> pa.Array:
+    """Return text as values of a type, as they are read from a file of CSV.
+
+    Raises ``pyarrow.ArrowInvalid`` where one is none of it.
+    """
+    from pyarrow import csv
+
+    pa.enable_signal_handlers(False)  # as of files: CsvFile.open says why
+    written = pa.BufferOutputStream()
+    csv.write_csv(pa.table([text], ["values"]), written)
+    found = csv.read_csv(
+        pa.BufferReader(written.getvalue()),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types={"values": kind},
+            null_values=[""],  # what is missing is written so, and text in quotes
+            quoted_strings_can_be_null=False,
+            timestamp_parsers=time_forms(options),
+            decimal_point=options.decimal,
+        ),
+    )
+    return found.column(0).combine_chunks()
+
+
+def fitting(
+    text: pa.Array, kinds: Sequence[pa.DataType], options: FileOptions
+) -> list[pa.DataType]:
+    """Return those types, the widest of which is text, that every value can be read as."""
+
+    def fits(kind: pa.DataType) -> bool:
+        try:
+            text_as(text, kind, options)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    return [kind for kind in kinds[:-1] if not len(text) or fits(kind)] + [kinds[-1]]
+
+
 def end_of_rows(text: bytearray, size: int, delimiter: str) -> int | None:
     """Return where the last whole row ends in text that begins with a row; 0 without a whole one.
 
@@ -143,6 +190,8 @@ class Pieces:
         How many bytes the pieces so far have.
     are_all
         Whether they have all of the text.
+    unclosed
+        Where the quote of the last value lies, if nothing closes it: the text ends early.
     """
 
     def __init__(self, stream: pa.NativeFile, size: int, delimiter: str, first_line: int) -> None:
@@ -151,6 +200,7 @@ class Pieces:
         self._free: list[bytearray] = []  # few places for all pieces: no page of memory is new
         self.done = 0
         self.are_all = False
+        self.unclosed: int | None = None
 
     def give_back(self, piece: Piece) -> None:
         """Let the bytes of a piece be those of another; by any thread."""
@@ -163,7 +213,12 @@ class Pieces:
             if not read and not self.done and text.find(b"\n", 0, held) < 0:  # a header, no more
                 text[held : held + 1] = b"\n"
                 held += 1
-            end = end_of_rows(text, held, self._delimiter) if read else held
+            end = end_of_rows(text, held, self._delimiter)
+            if not read:
+                if end is not None and text.count(b'"', 0, held) % 2:
+                    self.unclosed = self.done + text.rfind(b'"', 0, held)
+                    return
+                end = held
             if end is None:
                 return
             if read and not self.done and not self._has_row(text, end):

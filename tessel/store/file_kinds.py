@@ -1,6 +1,7 @@
 """What a file of a table is: its columns, and its rows as a schema that is asked for.
 
-Parquet, Arrow and JSON lines are here; CSV, which takes the most, is :mod:`tessel.store.csv_files`.
+Parquet and Arrow are here, text in :mod:`tessel.store.json_files` and, of CSV,
+:mod:`tessel.store.csv_files`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.cached import cached
 from tessel.cancelling import run_ahead, thread_pool
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.lazy import dataclass
@@ -73,7 +75,13 @@ class FileOptions:
     columns: tuple[str, ...] | None = None
 
 
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
+_COMPRESSED = {
+    rb"\x1f\x8b": "gzip",
+    rb"BZh[1-9]1AY&SY": "bz2",
+    rb"\x04\x22\x4d\x18": "lz4",
+    rb"\x28\xb5\x2f\xfd": "zstd",
+}
+"""Forms of compression by the first bytes: standard input has no name, and names may be wrong."""
 
 
 Part = Callable[[], pa.RecordBatch]
@@ -109,10 +117,16 @@ class File:
         self.options = options
         self.types = self.first_types()
 
-    @property
-    def is_compressed(self) -> bool:
-        """Whether its length says nothing of that of its text."""
-        return self.path.suffix in _COMPRESSED
+    @cached
+    def compression(self) -> str | None:
+        """How its text is compressed, as Arrow names it."""
+        with self.path.open("rb") as file:
+            start = file.read(10)
+        return next((form for magic, form in _COMPRESSED.items() if re.match(magic, start)), None)
+
+    def misfit(self, name: str, kind: pa.DataType) -> str:
+        """Return where the first value lies that is none of a type, if the file can say it."""
+        return ""
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by what is read first."""
@@ -153,7 +167,7 @@ class File:
         raw = pa.OSFile(str(self.path))
         size = max(1, raw.size())
         self.share = lambda: 1.0 if raw.closed else raw.tell() / size
-        form = _COMPRESSED.get(self.path.suffix)
+        form = self.compression
         return raw if form is None else pa.CompressedInputStream(raw, form)
 
     def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:
@@ -211,104 +225,6 @@ class ArrowFile(File):
         reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
         numbers = range(reader.num_record_batches)
         return reader.schema.remove_metadata(), there(map(reader.get_batch, numbers))
-
-
-class JsonLines(File):
-    """A file with one object of JSON a line; its first block says the types until one misfits."""
-
-    _changed = re.compile(r"Column\(/(.*?)\) changed from (\S+) to (\S+)")
-    _settled = False
-
-    def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
-        """Return the columns and the rows as they lie in the file."""
-        from pyarrow import json
-
-        try:
-            reader = json.open_json(
-                self.text(),
-                read_options=json.ReadOptions(block_size=BLOCK_BYTES),
-                parse_options=json.ParseOptions(
-                    explicit_schema=pa.schema(list(self._given(schema).items()))
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            if schema is not None and not self._settled:
-                raise UnfitError(self) from error
-            raise self._refusal(error, next(self._blocks(), b""), 0) from error
-        return reader.schema, there(self._rows(iter(reader)))
-
-    def settled_types(self) -> dict[str, pa.DataType]:
-        """Return types that hold every value, by those of each block of lines."""
-        from pyarrow import json
-
-        types: dict[str, pa.DataType] = {}
-        line = 0
-        for block in self._blocks():
-            try:
-                found = json.read_json(
-                    pa.BufferReader(block),
-                    read_options=json.ReadOptions(use_threads=False, block_size=len(block)),
-                    parse_options=json.ParseOptions(
-                        explicit_schema=pa.schema(list(self._given(None).items()))
-                    ),
-                ).schema
-            except pa.ArrowInvalid as error:
-                raise self._refusal(error, block, line) from error
-            for field in found:
-                kind = types.get(field.name, pa.null())
-                both = joined(kind, field.type, within_text=True)
-                if both is None:
-                    raise InvalidInputError(
-                        f"column {field.name!r} of {str(self.path)!r} is {kind} up to line {line} "
-                        f"and {field.type} from there on",
-                        hint="one column has values of one kind: mend the file",
-                        path=str(self.path),
-                        column=field.name,
-                    )
-                types[field.name] = both
-            line += block.count(b"\n")
-        self._settled = True
-        return types
-
-    def _blocks(self) -> Iterator[bytes]:
-        """Return the text in blocks of whole lines."""
-        rest = b""
-        with self.text() as stream:
-            while text := stream.read(BLOCK_BYTES):
-                lines, newline, behind = text.rpartition(b"\n")
-                if newline:
-                    yield rest + lines + newline
-                    rest = b""
-                rest += behind
-        if rest.strip():
-            yield rest
-
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from batches
-        except pa.ArrowInvalid as error:
-            if self._settled:
-                raise
-            raise UnfitError(self) from error
-
-    def _refusal(self, error: pa.ArrowInvalid, block: bytes, before: int) -> InvalidInputError:
-        """Return the error for a block that Arrow cannot read, with the number of the line."""
-        at = re.search(r"in row (\d+)", str(error))
-        if at is None:
-            return unreadable(self.path, error)
-        rows = [n for n, text in enumerate(block.split(b"\n"), before + 1) if text.strip()]
-        line = rows[min(int(at.group(1)), len(rows) - 1)]
-        found = self._changed.search(str(error))
-        if found is None:
-            return unreadable(self.path, f"line {line}: {error}")
-        name, was, now = found.groups()
-        return InvalidInputError(
-            f"{str(self.path)!r}, line {line}, column {name!r}: a {now} below values of "
-            f"the kind {was}",
-            hint="one column has values of one kind: mend the file",
-            path=str(self.path),
-            column=name,
-        )
 
 
 def there(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:

@@ -8,11 +8,13 @@ read once more to find types that hold every value, and whoever took rows takes 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from tessel.errors import (
     ColumnNotFoundError,
@@ -29,13 +31,13 @@ from tessel.store.file_kinds import (
     ArrowFile,
     File,
     FileOptions,
-    JsonLines,
     ParquetFile,
     UnfitError,
     joined,
     no_rows,
     unreadable,
 )
+from tessel.store.json_files import JsonLines
 from tessel.telemetry import emit
 
 T = TypeVar("T")
@@ -79,12 +81,21 @@ class Files:
     ----------
     paths
         At least one file.
+    stored
+        The columns of the symbol that the rows are added to: a file has values of their types
+        where nothing is lost by it, as of whole numbers in a column of doubles.
     """
 
-    def __init__(self, paths: Sequence[Path], options: FileOptions | None = None) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        options: FileOptions | None = None,
+        stored: pa.Schema | None = None,
+    ) -> None:
         options = options or FileOptions()
+        self._stored = pa.schema([]) if stored is None else stored
         self._files = [_opened(path, options) for path in paths]
-        self.schema = _common(self._files)
+        self.schema = self._common()
 
     def __len__(self) -> int:
         return len(self._files)
@@ -93,6 +104,16 @@ class Files:
     def notes(self) -> list[str]:
         """What was guessed of the files, each thing once."""
         return list(dict.fromkeys(note for file in self._files for note in file.notes))
+
+    def misfits(self) -> str:
+        """Return, a line for each column that has not its stored type, where a value lies."""
+        found = (
+            file.misfit(field.name, field.type)
+            for field in self._stored
+            if field.name in self.schema.names and self.schema.field(field.name).type != field.type
+            for file in self._files
+        )
+        return "\n".join(filter(None, found))
 
     def take(self, taker: Callable[[Iterator[pa.RecordBatch]], T], only: int | None = None) -> T:
         """Hand the rows to a function, and return what it returns.
@@ -112,14 +133,26 @@ class Files:
                 return taker(self._batches(chosen))
             except UnfitError as unfit:
                 unfit.file.types = unfit.file.settled_types()
-                self.schema = _common(self._files)
+                self.schema = self._common()
 
     def settle(self) -> None:
         """Read every text file once, so that no value is found that does not fit."""
         for file in self._files:
-            if file.path.stat().st_size > file_kinds.BLOCK_BYTES or file.is_compressed:
+            if file.path.stat().st_size > file_kinds.BLOCK_BYTES or file.compression:
                 file.types = file.settled_types()
-        self.schema = _common(self._files)
+        self.schema = self._common()
+
+    def _common(self) -> pa.Schema:
+        """Return the columns of all files, in types of the symbol where those hold them."""
+        found = _common(self._files)
+        of_text = all(isinstance(file, CsvFile) for file in self._files)
+        for at, field in enumerate(found):
+            if field.name in self._files[0].options.types or field.name not in self._stored.names:
+                continue
+            kind = self._stored.field(field.name).type
+            if joined(field.type, kind) == kind or (of_text and pat.is_string(kind)):
+                found = found.set(at, field.with_type(kind))
+        return found
 
     def _batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         yield no_rows(self.schema)
@@ -182,7 +215,8 @@ def _kind_of(path: Path) -> str:
         f"{str(path)!r} is of no kind that is read",
         hint="save the sheet as CSV, or write what pandas.read_excel returns"
         if excel
-        else f"files that end in {', '.join(ENDINGS)} are",
+        else f"files that end in {', '.join(ENDINGS)} are; of others, tessel import --format csv "
+        "says the kind",
         path=str(path),
     )
 
@@ -204,7 +238,9 @@ def _common(files: Sequence[File]) -> pa.Schema:
                 raise SchemaMismatchError(
                     f"column {name!r} is {types[name]} in {str(holder[name].path)!r} and {kind} in "
                     f"{str(file.path)!r}",
-                    hint="give the column a type that both can be, such as string",
+                    detail=file.misfit(name, types[name]) or holder[name].misfit(name, kind),
+                    hint="mend the file, or give the column a type that both can be: tessel import "
+                    f"--type {shlex.quote(name)}=string",
                     column=name,
                 )
             if both != types[name]:

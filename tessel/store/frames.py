@@ -72,8 +72,8 @@ class Frame:
 _NO_PARTS = (str, os.PathLike, bytes, bytearray, memoryview)
 
 
-def read_frame(data: Any) -> Frame:
-    """Take a table of any accepted kind.
+def read_frame(data: Any, stored: pa.Schema | None = None) -> Frame:
+    """Take a table of any accepted kind; of a file, values in types that are stored already.
 
     Raises InvalidInputError for anything that is no table, has no columns, or values that Arrow
     cannot hold; DuplicateColumnError for two columns of one name; UnsupportedTypeError for a column
@@ -90,6 +90,8 @@ def read_frame(data: Any) -> Frame:
     rows = getattr(data, "num_rows", None) or next(iter(getattr(data, "shape", ())), 0)
     if type(rows) is int:  # of a stream nobody knows them
         telemetry.emit("write.rows", of=id(data), done=0, total=rows)
+    if isinstance(data, str | os.PathLike):
+        return _made(*_from_file(Path(data), stored))
     return _frame_of(data)
 
 
@@ -101,7 +103,10 @@ def _frame_of(data: Any) -> Frame:
         return _from_parts(iter(data))
     if _is_of("pandas", data, "DataFrame", "Series"):
         return _from_pandas(data)
-    schema, tables = _open(data)
+    return _made(*_open(data))
+
+
+def _made(schema: pa.Schema, tables: Iterable[pa.Table]) -> Frame:
     stored = _stored_schema(schema)
     return Frame(stored, None, (normalise(table, stored) for table in tables))
 
@@ -185,8 +190,6 @@ def _open(data: Any) -> tuple[pa.Schema, Iterator[pa.Table]]:
         )
     if isinstance(data, pa.RecordBatchReader):
         return data.schema, (pa.Table.from_batches([batch]) for batch in data)
-    if isinstance(data, str | os.PathLike):
-        return _from_file(Path(data))
     if _is_of("pyarrow.dataset", data, "Dataset"):
         return _open(data.scanner().to_reader())
     with _telling(data):
@@ -225,13 +228,8 @@ def _values(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, TesselError):
             raise
-        hint = "give every column values of one type"
-        if isinstance(error, OverflowError):
-            hint = (
-                "whole numbers have 64 bits: take an array of uint64 for those from 2**63 on, and "
-                "float, Decimal or text for longer ones"
-            )
-        elif (
+        hint = _hint(error)
+        if (
             isinstance(values, str | bytes)
             or getattr(values, "ndim", 1) != 1
             or not hasattr(values, "__len__")
@@ -259,10 +257,10 @@ def _has_zone(value: Any) -> bool:
     return getattr(value, "tzinfo", None) is not None
 
 
-def _from_file(path: Path) -> tuple[pa.Schema, Iterator[pa.Table]]:
+def _from_file(path: Path, stored: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.Table]]:
     from tessel.store.files import Files
 
-    files = Files([path])
+    files = Files([path], stored=stored)
     files.settle()
     batches = files.take(lambda batches: batches)
     return files.schema, (pa.Table.from_batches([batch]) for batch in batches)
@@ -296,8 +294,18 @@ def _telling(data: Any) -> Iterator[None]:
         raise InvalidInputError(
             f"a {type(data).__name__} could not be taken as a table: "
             + "; ".join(map(str, error.args)),
-            hint=_ragged(data) or "give every column values of one type",
+            hint=_ragged(data) or _hint(error),
         ) from error
+
+
+def _hint(error: Exception) -> str:
+    """Return the hint for values that Arrow makes no column of."""
+    if isinstance(error, OverflowError):
+        return (
+            "whole numbers have 64 bits: take an array of uint64 for those from 2**63 on, and "
+            "float, Decimal or text for longer ones"
+        )
+    return "give every column values of one type"
 
 
 def _ragged(data: Any) -> str | None:

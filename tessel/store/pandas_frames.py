@@ -14,6 +14,7 @@ Imported where a frame is given, and so where pandas is there.
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import itertools
 import json
 import sys
@@ -24,7 +25,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_array
-from tessel.errors import InvalidInputError, UnicodeTextError, UnsupportedTypeError
+from tessel.errors import (
+    DuplicateColumnError,
+    InvalidInputError,
+    UnicodeTextError,
+    UnsupportedTypeError,
+)
 from tessel.store.frames import check_column_names
 from tessel.store.pandas_shape import PandasShape
 
@@ -63,15 +69,27 @@ def read_pandas(data: Any) -> PandasColumns:
     names = _column_names(frame.columns)
     ranged = isinstance(frame.index, pandas.RangeIndex)
     levels = [] if ranged else _level_names(frame.index, names)
-    check_column_names([*levels, *names])
     index = frame.index
+    if (clash := next((level for level in levels if level in names), None)) is not None:
+        raise DuplicateColumnError(
+            f"a level of the index and a column are both named {clash!r}",
+            hint=f"name the level otherwise: frame.rename_axis(index={{{clash!r}: 'time'}})",
+            column=clash,
+        )
+    check_column_names([*levels, *names])
     parts = [] if ranged else index.levels if len(levels) > 1 else [index]
     kinds = dict(zip([*names, *levels], [*frame.dtypes, *(p.dtype for p in parts)], strict=True))
     _refuse_dtypes(frame.columns, list(kinds.values()))
     table = pa.Table.from_pandas(frame, preserve_index=not ranged)
-    _refuse_mixed_zones(frame, table, names)
     told = json.loads(table.schema.metadata[b"pandas"])["columns"]
     table = table.rename_columns([*names, *levels])
+    for name, each in zip(table.column_names, told, strict=True):
+        if isinstance(kinds[name], pandas.ArrowDtype):  # of decimals Arrow says "object"
+            each["numpy_type"] = str(kinds[name])
+    held = itertools.chain((frame.iloc[:, at] for at in range(len(names))), parts)
+    for (name, dtype), each in zip(kinds.items(), held, strict=True):
+        if isinstance(dtype, np.dtype) and dtype.kind == "O":
+            _refuse_mixed(name, each, table.schema.field(name).type)
     for at, (name, part) in enumerate(zip(levels, parts, strict=True) if len(levels) > 1 else ()):
         codes = index.codes[at]
         if part.dtype.kind in "iu" and (codes < 0).any():  # pandas gives such values as floats
@@ -174,8 +192,8 @@ def _refuse_dtypes(columns: Any, dtypes: list[Any]) -> None:
     for what, dtype in zip(
         itertools.chain(names, itertools.repeat("the index")), dtypes, strict=False
     ):
-        values = getattr(dtype, "categories", dtype)
-        kind = type(values if values is dtype else values.dtype).__name__
+        values = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+        kind = "complex" if values.kind == "c" else type(values).__name__
         if kind in _REFUSED:
             word, of_column, of_index = _REFUSED[kind]
             if values is not dtype:
@@ -187,17 +205,26 @@ def _refuse_dtypes(columns: Any, dtypes: list[Any]) -> None:
             )
 
 
-def _refuse_mixed_zones(frame: Any, table: pa.Table, names: list[str]) -> None:
-    """Refuse times of which some have a time zone: Arrow would take the others as UTC."""
-    for at, name in enumerate(names):
-        if pat.is_timestamp(table.schema.types[at]) and str(frame.dtypes.iloc[at]) == "object":
-            values = frame.iloc[:, at].dropna()
-            if len({value.tzinfo is None for value in values}) > 1:
-                raise InvalidInputError(
-                    f"column {name!r} has times with a time zone and times without",
-                    hint=f"give all of them one: pandas.to_datetime(frame[{name!r}], utc=True)",
-                    column=name,
-                )
+def _refuse_mixed(name: str, values: Any, kind: pa.DataType) -> None:
+    """Refuse objects of several types that Arrow takes as values of one, and changes.
+
+    Times without a time zone become UTC beside others, times beside dates lose their hours, and
+    text beside bytes becomes bytes.
+    """
+    if not (pat.is_timestamp(kind) or pat.is_date(kind) or pat.is_binary(kind)):
+        return
+    known = values.dropna()
+    if pat.is_timestamp(kind) and len({value.tzinfo is None for value in known}) > 1:
+        text = "times with a time zone and times without"
+        hint = f"give all of them one: pandas.to_datetime(frame[{name!r}], utc=True)"
+    elif pat.is_date(kind) and any(isinstance(value, dt.datetime) for value in known):
+        text = "dates and times"
+        hint = f"make all of them times: pandas.to_datetime(frame[{name!r}])"
+    elif pat.is_binary(kind) and any(isinstance(value, str) for value in known):
+        text, hint = "bytes and text", "give every column values of one type"
+    else:
+        return
+    raise InvalidInputError(f"column {name!r} has {text}", hint=hint, column=name)
 
 
 _REFUSED = {
@@ -211,6 +238,16 @@ _REFUSED = {
         "their ends are, as two columns: values.array.left and values.array.right",
         "their ends are, as two columns: frame.index.left and frame.index.right",
     ),
+    "SparseDtype": (
+        "sparse values",
+        "dense ones are: values.sparse.to_dense()",
+        "dense ones are: frame.set_axis(frame.index.to_numpy())",
+    ),
+    "complex": (
+        "complex numbers",
+        "their parts are, as two columns: values.to_numpy().real and values.to_numpy().imag",
+        "their parts are, as two columns: frame.index.to_numpy().real and .imag",
+    ),
 }
 
 
@@ -220,7 +257,7 @@ _PLAIN = {pa.float16(): "float32", pa.float32(): "float32", pa.float64(): "float
 def _is_default(kind: pa.DataType, dtype: str, text: str) -> bool:
     """Return whether Arrow gives a column of this type the dtype that it had."""
     if pat.is_dictionary(kind):
-        return True  # what else it was is in the categories
+        return not dtype.endswith("[pyarrow]")  # what else it was is in the categories
     if pat.is_timestamp(kind) or pat.is_duration(kind):
         return dtype.startswith(("datetime64", "timedelta64")) and "pyarrow" not in dtype
     if pat.is_string(kind) or pat.is_large_string(kind):

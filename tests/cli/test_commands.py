@@ -306,6 +306,27 @@ def test_an_import_to_a_branch_and_from_standard_input(folder: Path) -> None:
     assert found["t"].to_pylist() == [dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, 0, 1)]
 
 
+def test_files_of_later_days_are_added(folder: Path, tmp_path: Path) -> None:
+    first, second, bad = _files(
+        tmp_path, "t,v\n2024-01-01,1.5\n", "t,v\n2024-01-02,2\n", "t,v\n2024-01-03,x\n"
+    )
+    command = ["-s", folder, "--symbol", "days", "--index", "t"]
+    _run(["import", first, *command])
+    _run(["import", second, *command, "--append"])
+    assert ts.open(str(folder)).read("days").to_arrow()["v"].to_pylist() == [1.5, 2.0]
+    told = _run(["import", bad, *command, "--append"], code=4).stderr
+    assert "column 'v' is string, not double" in told
+    assert f"'{bad}', line 2: 'x'" in told
+
+
+def test_standard_input_that_ends_early_is_named_so(folder: Path) -> None:
+    command = ["import", "-", "-s", str(folder), "--symbol", "new"]
+    outcome = CliRunner().invoke(app, command, input="t,v\n0,1\n60")
+    assert outcome.exit_code == 4
+    assert "cannot read standard input: line 3" in outcome.output
+    assert "new" not in ts.open(str(folder)).symbols()
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

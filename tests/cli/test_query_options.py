@@ -98,6 +98,7 @@ def test_options_come_behind_a_plan(folder: Path, tmp_path: Path) -> None:
         (["--agg", "sum", "--agg", "rows=count"], "stands alone"),
         (["--agg", "sum(price) / sum(qty)"], '--agg "name=sum(price) / sum(qty)"'),
         (["--agg", "avg(price)"], "no function 'avg'"),
+        (["--by", "floor(time, '1d')", "--agg", "sum"], "--by \"name=floor(time, '1d')\""),
         (["--where", "price > 1 & qty > 2"], "write 'and' for it"),
         (["--sort", "pric"], "did you mean 'price'?"),
         (["--by", "symbl", "--agg", "sum"], "did you mean 'symbol'?"),
@@ -120,6 +121,8 @@ def test_a_plot_is_a_page(folder: Path, tmp_path: Path) -> None:
     assert '"bar"' in text
     assert "price" in (_run(*command, "--y", "prise", code=3).stderr)
     assert "no kind" in _run(*command[:-1], tmp_path / "chart.doc", code=4).stderr
+    told = _run(*command[:-1], tmp_path / "nowhere" / "chart.html", code=4).stderr
+    assert "in a folder that exists" in told
 
 
 def test_check_takes_no_local_engine(folder: Path) -> None:

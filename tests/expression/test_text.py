@@ -79,7 +79,7 @@ WRONG = {
     "a amd b": "did you mean 'and'?",
     "“x”": "write straight quotes: 'text'",
     "end > 1": "'end' is a word of the language; a column of that name is `end`",
-    "a in (b)": "compare with other columns by == and or",
+    "a in (b)": "text stands in quotes, 'a'; compare with other columns by == and or",
     "": None,
     "a >": None,
     "a b": "a column whose name has a space stands in backticks: `a b`",

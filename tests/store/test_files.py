@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 from pyarrow import json as pa_json
 
+import tessel as ts
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -269,6 +270,36 @@ def test_lines_of_json(tmp_path: Path) -> None:
     assert read_files([path]).to_pydict() == {"n": [1.0, 2.5], "w": ["x", None]}
 
 
+@pytest.mark.parametrize(
+    ("texts", "kind", "first"),
+    [
+        (["2024-01-01T02:00:00+02:00", "2024-01-01T00:00:00Z"], "timestamp[s, tz=UTC]",
+         dt.datetime(2024, 1, 1, tzinfo=dt.UTC)),
+        (["2024-01-01T00:00:00", "2024-01-01T00:00:00.25"], "timestamp[ns]",
+         dt.datetime(2024, 1, 1)),
+        (["2024-01-01T00:00:00.5Z"], "timestamp[ns, tz=UTC]",
+         dt.datetime(2024, 1, 1, 0, 0, 0, 500_000, dt.UTC)),
+        (["Jan 2 2010", "soon"], "string", "Jan 2 2010"),
+        (["Jan 2 2010", "Jan 3 2010"], "timestamp[s]", dt.datetime(2010, 1, 2)),
+        (["03/04/2010"], "timestamp[s]", dt.datetime(2010, 4, 3)),
+        (["2024-01-01T00:00:00Z", "2024-01-01"], "string", "2024-01-01T00:00:00Z"),
+        (["NA", ""], "string", "NA"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, list) else "",
+)  # fmt: skip
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_times_in_lines_of_json_keep_their_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], kind: str, first: Any,
+    block: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"at": text}) + "\n" for text in texts))
+    found = read_files([path], time_formats=("%d/%m/%Y",))["at"]
+    assert str(found.type) == kind
+    assert found[0].as_py() == first
+
+
 _KINDS: list[list[Any]] = [
     [None, 1, 2.5],
     [None, "2024-01-01", "x", "2024-01-01 10:00:00"],
@@ -322,6 +353,137 @@ def test_values_of_two_kinds_in_lines_of_json(
     path.write_text('{"n": 1}\n' * 20 + '{"n": 1')
     with pytest.raises(InvalidInputError, match="line 21"):
         read_files([path])
+
+
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_times_within_lists_and_objects_of_json_keep_their_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    rows: list[Any] = [
+        {"e": {"at": "2024-01-01T02:00:00+02:00", "n": 1}, "l": ["2024-01-01", None]},
+        {"e": None, "l": []},
+        {"e": {"at": "2024-01-01T00:00:00.5Z"}, "l": ["2024-01-02T03:00:00"]},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_files([path])
+    zoned = pa.timestamp("ns", "UTC")
+    assert found.schema.types == [
+        pa.struct([("at", zoned), ("n", pa.int64())]), pa.list_(pa.timestamp("s"))
+    ]  # fmt: skip
+    at = pc.struct_field(found["e"], "at").cast(pa.timestamp("ms", "UTC")).to_pylist()
+    midnight = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert at == [midnight, None, midnight + dt.timedelta(milliseconds=500)]
+    rows.append({"e": {"at": "soon"}, "l": ["2024-01-02T03:00:00Z"]})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert pc.struct_field(read_files([path])["e"], "at")[0].as_py() == rows[0]["e"]["at"]
+    assert read_files([path])["l"].to_pylist()[-1] == ["2024-01-02T03:00:00Z"]
+
+
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_long_whole_numbers_in_lines_of_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    names = [(1 << 63) + 1, (1 << 63) + 2, (1 << 64) - 1]
+    path.write_text("".join(json.dumps({"id": name, "x": 0.5}) + "\n" for name in names))
+    assert read_files([path]).to_pydict() == {"id": names, "x": [0.5] * 3}
+    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in [*names, 0.5, None, -1]))
+    assert read_files([path])["id"].to_pylist() == [*map(float, names), 0.5, None, -1.0]
+    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in [*[-1] * 9, *names]))
+    assert read_files([path])["id"].to_pylist()[-1] == float(names[-1])
+
+
+def test_a_given_type_in_lines_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1}\n')
+    assert read_files([path], types={"n": pa.float32()})["n"].to_pylist() == [1.0]
+    path.write_text('{"n": "1"}\n')
+    with pytest.raises(InvalidInputError, match="line 1, column 'n': a string is no int64"):
+        read_files([path], types={"n": pa.int64()})
+
+
+def test_text_that_is_missing_by_default_is_text_where_another_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 8)
+    path = tmp_path / "a.csv"
+    path.write_text("n\n" + "1\n" * 9 + "NA\n-\n")
+    assert read_files([path], missing=("", "-"))["n"].to_pylist()[-2:] == ["NA", None]
+
+
+def test_a_file_has_the_types_of_the_symbol_it_is_added_to(tmp_path: Path) -> None:
+    store = ts.open("memory://")
+    texts = {"a": "t,v,s\n2024-01-01 10:00,1.5,x\n", "b": "t,v,s\n2024-01-02,2,07\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "c.jsonl").write_text('{"s": "y", "v": 3, "t": "2024-01-03T00:00:00"}\n')
+    (tmp_path / "d.csv").write_text("t,v,s\n2024-01-04,4,y\n2024-01-05,soon,y\n")
+    store.write("s", tmp_path / "a.csv", index="t")
+    store.append("s", tmp_path / "b.csv")
+    store.append("s", tmp_path / "c.jsonl")
+    assert store.read("s").to_arrow()["v"].to_pylist() == [1.5, 2.0, 3.0]
+    assert store.read("s").to_arrow()["s"].to_pylist() == ["x", "07", "y"]
+    with pytest.raises(SchemaMismatchError, match="column 'v' is string, not double"):
+        store.append("s", tmp_path / "d.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [('a,b\n1,"x\n2,y\n', 2), ('a,b\n1,"x"\n2,"', 3), ('a,"b\n1,2\n', 1), ('a\n"x""\n', 2)],
+)
+@pytest.mark.parametrize("block", [16, 8 << 20])
+def test_a_file_that_ends_within_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match=f"line {line} has a quote that is not closed"):
+        read_files([path])
+
+
+@pytest.mark.parametrize("texts", [["2024-01-02", "hello"], ["2024-01-02", "2024-01-03"]])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_date_in_one_file_and_text_in_the_next(
+    tmp_path: Path, texts: list[str], swapped: bool
+) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    paths[0].write_text("at\n2024-01-01\n2024-01-01\n")
+    paths[1].write_text("at\n" + "\n".join(texts))
+    paths = paths[::-1] if swapped else paths
+    if texts[1] != "hello":
+        assert read_files(paths).num_rows == 4
+        return
+    with pytest.raises(SchemaMismatchError, match="column 'at' is") as caught:
+        read_files(paths)
+    assert caught.value.detail is not None
+    assert caught.value.detail.endswith("b.csv', line 3: 'hello'")
+    assert "--type at=string" in str(caught.value)
+    assert read_files(paths, types={"at": pa.string()}).num_rows == 4
+
+
+@pytest.mark.parametrize("form", ["gzip", "bz2", "zstd", None])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl"])
+def test_compression_is_known_by_the_first_bytes(
+    tmp_path: Path, form: str | None, name: str
+) -> None:
+    path = tmp_path / name
+    text = b'{"a": 1}\n' if name == "a.jsonl" else b"a\n1\n"
+    with pa.output_stream(str(path), compression=form) as stream:
+        stream.write(text)
+    assert read_files([path]).to_pydict() == {"a": [1]}
+
+
+def test_two_columns_of_one_name_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,,\n1,2,,\n")
+    with pytest.raises(DuplicateColumnError, match=r"a\.csv.*named ''\n.*--skip-lines 1 --columns"):
+        read_files([path])
+    names = ("a", "b", "c", "d")
+    assert read_files([path], skip_lines=1, columns=names).column_names == list(names)
 
 
 def test_whole_numbers_in_one_file_and_others_in_the_next(tmp_path: Path) -> None:
@@ -466,7 +628,7 @@ def test_encodings(tmp_path: Path, encoding: str, suffix: str) -> None:
     if told:
         with pytest.raises(InvalidInputError, match=r"no text in utf-8|cannot read"):
             read_files([path])
-    with pytest.raises(InvalidInputError, match=r"unknown encoding: klingon"):
+    with pytest.raises(InvalidInputError, match=r"unknown encoding: klingon\n  such as utf-8"):
         read_files([path], encoding="klingon")
     with pytest.raises(InvalidInputError, match=r"cannot read|no text in ascii"):
         read_files([_written(tmp_path, "a\né\n", "b.csv")], encoding="ascii")
@@ -557,7 +719,10 @@ def test_pieces_of_whole_rows_are_what_arrow_reads_at_once(text: str, half: int)
             patch.setattr(file_kinds, "BLOCK_BYTES", 2 * half)
             batches = list(file.batches(pa.schema(list(types.items()))))
             found: Any = [list(row.values()) for batch in batches for row in batch.to_pylist()]
-        except InvalidInputError:
+        except InvalidInputError as error:
+            if "quote that is not closed" in str(error):  # which Arrow takes for the end of a value
+                assert text.count('"') % 2
+                return
             found = "refused"
     try:
         table = csv.read_csv(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,9 +22,7 @@ from tessel.expression.build import col
 from tessel.expression.leaves import Column
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
-from tessel.expression.types import type_name
-
-_OF_PYTHON: dict[Any, str] = {bool: "bool", int: "int64", float: "float64", str: "string"}
+from tessel.expression.types import named_type
 
 
 @checks_arguments
@@ -131,7 +128,7 @@ class ColumnVerbs(Query):
                 f"cast takes a mapping from columns to types, not {columns!r}",
                 hint='cast({"price": "float64"})',
             )
-        targets = tuple((name, _as_type(kind)) for name, kind in columns.items())
+        targets = tuple((name, named_type(kind)) for name, kind in columns.items())
         return self.then(Cast(targets, strict))
 
     def value_counts(
@@ -167,9 +164,3 @@ class ColumnVerbs(Query):
         from tessel.clauses.describe import Describe
 
         return self.then(Describe(quantiles))
-
-
-def _as_type(kind: Any) -> Any:
-    if isinstance(kind, pa.DataType):
-        return type_name(kind)
-    return _OF_PYTHON.get(kind, kind) if isinstance(kind, type) else kind

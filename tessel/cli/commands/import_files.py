@@ -15,7 +15,12 @@ import typer
 
 from tessel.cli.arguments import Form, StoreUri, settings_of
 from tessel.cli.output import OutputFormat, make_output
-from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    SymbolNotFoundError,
+    TesselError,
+)
 
 
 def import_files(
@@ -66,8 +71,8 @@ def import_files(
         typer.Option(
             "--time-format",
             metavar="FORMAT",
-            help="A form of times in CSV, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, epoch-ns "
-            "for the index, COLUMN=epoch-ms for another column. Repeatable.",
+            help="A form of times in text, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, "
+            "epoch-ns for the index, COLUMN=epoch-ms for another column. Repeatable.",
         ),
     ] = None,
     types: Annotated[
@@ -151,20 +156,21 @@ def import_files(
             skip_lines=skip_lines,
             columns=tuple(columns.split(",")) if columns else () if no_header else None,
         )
-        rows = Files(paths, options)
         # A dry run is the same write into memory: every check of the real one, nothing on disk.
         target = (
             _memory(store, branch, symbol if append else None)
             if dry_run
             else ts.open(store, branch=branch)
         )
-        if index is None and append and symbol in target.symbols():
-            index = target.schema(symbol).index
+        stored = target.schema(symbol) if append and symbol in target.symbols() else None
+        rows = Files(paths, options, None if stored is None else stored.arrow)
+        if index is None and stored is not None:
+            index = stored.index
         parts = [None] if one_commit else list(range(len(rows)))
         run = run_name(symbol, paths)
         done = _done(target, symbol, run, len(parts)) if resume else 0
         taken = 0
-        with operation("import", symbol):
+        with operation("import", symbol), _telling_misfits(rows):
             for at in parts[done:]:
                 taken += _commit(
                     target,
@@ -284,6 +290,16 @@ def _time_formats(
 
 
 @contextmanager
+def _telling_misfits(rows: Any) -> Iterator[None]:
+    """Tell where values lie for which columns are not those of the symbol."""
+    try:
+        yield
+    except SchemaMismatchError as error:
+        error.detail = "\n".join(filter(None, [error.detail, rows.misfits()]))
+        raise
+
+
+@contextmanager
 def _on_disk(files: Sequence[Path]) -> Iterator[list[Path]]:
     """Return the files with standard input as one on disk: it may have to be read twice."""
     if Path("-") not in files:
@@ -295,7 +311,11 @@ def _on_disk(files: Sequence[Path]) -> Iterator[list[Path]]:
         copy = Path(folder, "standard input")
         with copy.open("wb") as written:
             shutil.copyfileobj(sys.stdin.buffer, written)
-        yield [copy]
+        try:
+            yield [copy]
+        except TesselError as error:
+            error.message = error.message.replace(repr(str(copy)), "standard input")
+            raise
 
 
 def _memory(uri: str, branch: str, symbol: str | None) -> Any:

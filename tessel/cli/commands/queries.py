@@ -129,7 +129,9 @@ def plot(
     chart = result.plot(kind, **{name: each for name, each in given.items() if each is not None})
     try:
         chart.save(str(file))
-    except (OSError, ValueError) as error:  # of Altair, where it cannot draw a kind of file
+    except OSError as error:
+        raise InvalidInputError.not_writable(file, error) from error
+    except ValueError as error:  # of Altair, where it cannot draw a kind of file
         raise InvalidInputError(
             f"cannot write {str(file)!r}: {error}", hint="an .html page needs nothing more"
         ) from error

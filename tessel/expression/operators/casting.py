@@ -18,6 +18,7 @@ from tessel.expression.types import (
     Operand,
     Signature,
     family,
+    named_type,
     parse_type,
     refuse,
     type_name,
@@ -77,8 +78,7 @@ class Cast(Expression, name="cast"):
             target = arguments[1]
             if isinstance(target, Literal):
                 target = target.value
-            if isinstance(target, pa.DataType):
-                target = type_name(target)
+            target = named_type(target)
             if isinstance(target, str):
                 return cls(as_expression(arguments[0]), type_name(parse_type(target)))
             raise ExpressionTypeError(

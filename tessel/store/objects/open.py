@@ -56,7 +56,7 @@ def open_objects(
         uri = os.fspath(uri)
     if not isinstance(uri, str) or not uri or "\0" in uri:
         # Of what is no text only the type is shown: it may hold a password.
-        shown = repr(uri) if isinstance(uri, str) else f"a {type(uri).__name__}"
+        shown = repr(uri) if isinstance(uri, str) else f"an object of type {type(uri).__name__}"
         raise InvalidInputError(f"{shown} names no store", hint=_KINDS)
     try:
         os.fsencode(uri)  # names of files hold bytes that are no text as halves of surrogate pairs

@@ -109,7 +109,7 @@ def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:
         What else may differ, of :data:`EVOLUTIONS`.
     """
     allowed = _evolutions(evolve)
-    frame = read_frame(data)
+    frame = read_frame(data, working.state.schema.arrow)
     _check_levels(working, frame)
     state, kinds = _evolved(working.state, frame.schema, allowed)
     declared, held = state.schema.arrow, working.state.column_ids
@@ -134,10 +134,15 @@ def _check_levels(working: Working, frame: Frame) -> None:
     given = [] if frame.pandas is None else [key for key, _ in frame.pandas.levels]
     if own and given and own != given:
         shown, found = (", ".join(map(repr, each)) for each in (own, given))
+        way = "turn it into columns: frame.reset_index()"
+        if set(own) == set(given):
+            way = f"bring its levels to that order: frame.reorder_levels({own!r}), or {way}"
+        elif len(own) == len(given):
+            label = own[0] if len(own) == 1 else own
+            way = f"rename it: frame.rename_axis({label!r}), or {way}"
         raise SchemaMismatchError(
             f"the index of the frame is {found}, and that of symbol {working.name!r} is {shown}",
-            hint=f"rename it: frame.rename_axis({own[0] if len(own) == 1 else own!r}), or turn it "
-            "into columns: frame.reset_index()",
+            hint=way,
             symbol=working.name,
         )
 
