@@ -38,11 +38,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.capabilities import Consumes, has_capability
-from tessel.clauses.plain import fields_from_json
+from tessel.clauses.plain import fields_from_json, plain_form
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -52,8 +51,7 @@ from tessel.clauses.structures import (
     structure_by_row_slice,
 )
 from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError, UnicodeTextError
-from tessel.expression.named import expression_form
+from tessel.errors import PlanError
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -378,38 +376,3 @@ def _for_people(value: object) -> str:
         return f"[{', '.join(map(_for_people, value))}]"
     describe = getattr(value, "describe", None)
     return repr(value) if describe is None else str(describe())
-
-
-def plain_form(value: Any, place: str) -> Any:
-    """Return a field as plain data; PlanError, which names its place, where it has no such form."""
-    if value is None or isinstance(value, str | int | float):
-        return value.value if isinstance(value, enum.Enum) else value
-    if isinstance(value, Expression):
-        return {"expression": expression_form(value)}
-    if isinstance(value, np.generic | enum.Enum):
-        return value.item() if isinstance(value, np.generic) else value.value
-    if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, tuple | list):
-        return [plain_form(item, f"{place}[{at}]") for at, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        return {str(key): plain_form(item, f"{place}.{key}") for key, item in value.items()}
-    raise PlanError(
-        f"{place} is a {type(value).__name__}, which has no plain form",
-        hint="hold text, numbers, lists or expressions in the fields of a clause, or give the "
-        "clause a to_json and a from_json of its own",
-        field=place,
-    )
-
-
-def check_texts(value: Any, what: str) -> None:
-    """Raise ``UnicodeTextError`` where a text in the fields of a clause is none in UTF-8."""
-    if isinstance(value, str):
-        UnicodeTextError.require(value, what)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            check_texts(item, what)
-    elif isinstance(value, Mapping):
-        check_texts([*value, *value.values()], what)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, Expression):
-        check_texts([getattr(value, field.name) for field in dataclasses.fields(value)], what)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tessel.cached import cached
-from tessel.clauses.base import Clause, check_texts
+from tessel.clauses.base import Clause
 from tessel.clauses.combining import check_fields, check_nesting, clauses_from_json
+from tessel.clauses.plain import check_texts
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
 from tessel.errors.arguments import checks_arguments, refuses

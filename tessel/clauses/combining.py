@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure, check_texts
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.plain import check_texts
 from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import LimitError, PlanError, PlanFormatError, TesselError

@@ -1,4 +1,4 @@
-"""Clauses from plain data: the reading half of the JSON form, driven by the fields' annotations.
+"""Clauses to plain data and back: the JSON form, driven by the fields of a class.
 
 Nothing from outside is trusted: unknown and absent fields, and values of another type than the
 field declares, give a ``PlanFormatError`` that names the path.
@@ -7,14 +7,17 @@ field declares, give a ``PlanFormatError`` that names the path.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any
 
-from tessel.errors import PlanFormatError, nearest
-from tessel.expression.named import expression_from_form
+import numpy as np
+
+from tessel.errors import PlanError, PlanFormatError, UnicodeTextError, nearest
+from tessel.expression.named import expression_form, expression_from_form
 from tessel.expression.node import Expression
 
 
@@ -128,3 +131,38 @@ def _wrong(path: str, wanted: str, value: Any) -> PlanFormatError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return PlanFormatError(f"{path} takes {wanted}, not {shown}", path=path)
+
+
+def plain_form(value: Any, place: str) -> Any:
+    """Return a field as plain data; PlanError, which names its place, where it has no such form."""
+    if value is None or isinstance(value, str | int | float):
+        return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, Expression):
+        return {"expression": expression_form(value)}
+    if isinstance(value, np.generic | enum.Enum):
+        return value.item() if isinstance(value, np.generic) else value.value
+    if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, tuple | list):
+        return [plain_form(item, f"{place}[{at}]") for at, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): plain_form(item, f"{place}.{key}") for key, item in value.items()}
+    raise PlanError(
+        f"{place} is a {type(value).__name__}, which has no plain form",
+        hint="hold text, numbers, lists or expressions in the fields of a clause, or give the "
+        "clause a to_json and a from_json of its own",
+        field=place,
+    )
+
+
+def check_texts(value: Any, what: str) -> None:
+    """Raise ``UnicodeTextError`` where a text in the fields of a clause is none in UTF-8."""
+    if isinstance(value, str):
+        UnicodeTextError.require(value, what)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            check_texts(item, what)
+    elif isinstance(value, Mapping):
+        check_texts([*value, *value.values()], what)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, Expression):
+        check_texts([getattr(value, field.name) for field in dataclasses.fields(value)], what)

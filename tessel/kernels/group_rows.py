@@ -1,11 +1,10 @@
 """Rows numbered by a key, in order of first appearance.
 
 A key is one 64-bit number a row; who has several columns makes one number of them first. Where the
-numbers lie in a range that is not much wider than rows are many, a number's group stands in a table
-at the place of the number. Otherwise it is looked for in the hash table of
-:class:`~tessel.kernels.word_numbers.WordNumbers`, where that fits a cache. More words than that are
-partitioned by their hash, so that the table of each part does (radix partitioning: Manegold, Boncz,
-Kersten, Optimizing Main-Memory Join on Modern Hardware, TKDE 2002).
+range of numbers is not much wider than rows are many, a table has a place for each. Otherwise it is
+looked for in the hash table of :class:`~tessel.kernels.word_numbers.WordNumbers`, where that fits a
+cache. More words than that are partitioned by their hash, so that the table of each part does
+(Manegold, Boncz, Kersten, Optimizing Main-Memory Join on Modern Hardware, TKDE 2002).
 
 The number of a text is its hash, by which rows are grouped; then each row is compared with the
 first of its group. The hash is fixed and without a seed: texts may be made so that two have one,
@@ -152,13 +151,12 @@ def find_first_rows(pairs: Any, starts: Any, shift: Any, table: Any, first: Any,
 @kernel("codes: i64[rows], first_row: mut i64[groups]")
 def write_first_rows(codes: Any, first_row: Any) -> None:
     """Write the first row of each group, where groups are numbered by first appearance."""
-    group = 0
-    for row in range(len(codes)):
-        if group == len(first_row):
-            return
+    group = row = 0
+    while group < len(first_row) and row < len(codes):
         if codes[row] == group:
             first_row[group] = row
             group += 1
+        row += 1
 
 
 @kernel("codes: mut i64[rows], first_row: mut i64[most] -> i64")

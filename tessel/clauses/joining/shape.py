@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
-from tessel.clauses.base import plain_form
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.grouped.numbering import dictionary_parts
-from tessel.clauses.plain import fields_from_json
+from tessel.clauses.plain import fields_from_json, plain_form
 from tessel.clauses.values import (
     integers,
     is_temporal,
