@@ -10,7 +10,6 @@ import pyarrow as pa
 from tessel.errors import SchemaMismatchError
 
 _SIGNED = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
-_UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 _TIME_UNITS = ("s", "ms", "us", "ns")
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 

@@ -173,15 +173,9 @@ def batches_of_rows(rows: Iterable[Row]) -> list[EventBatch]:
 def _batch(shape: Shape, rows: Sequence[Row]) -> EventBatch:
     chunk = chunk_of(
         np.array([id_parts(row.event_id) for row in rows], np.uint64),
-        [
-            np.array([row.time_point[timeline] for row in rows], np.int64)
-            for timeline in shape.timelines
-        ],
+        [np.array([row.time_point[t] for row in rows], np.int64) for t in shape.timelines],
         np.array([row.num_instances for row in rows], np.uint32),
-        [
-            lists_of([row._cells[name].values for row in rows], kind)
-            for name, kind in shape.components
-        ],
+        [lists_of([row._cells[n].values for row in rows], kind) for n, kind in shape.components],
     )
     return EventBatch(shape, chunk)
 

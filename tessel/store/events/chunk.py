@@ -9,7 +9,7 @@ neighbours are merged into a larger one which takes their place, so that readers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -158,15 +158,7 @@ class Chunk:
 
     def arrived(self, arrived_ns: int) -> Chunk:
         """Return the same events as ones that arrived at a time."""
-        return Chunk(
-            self.id_times,
-            self.counters,
-            self.times,
-            self.instances,
-            self.cells,
-            Runs.at_once(arrived_ns),
-            self._orders,
-        )
+        return replace(self, arrivals=Runs.at_once(arrived_ns))
 
     def arrived_at(self, rows: Rows) -> Times:
         """Return when some rows arrived; all that a live store holds have."""
@@ -175,11 +167,9 @@ class Chunk:
 
     def instances_at(self, rows: Rows) -> npt.NDArray[np.uint32]:
         """Return the counts of instances of some rows."""
-        return (
-            np.broadcast_to(self.instances, rows.shape)
-            if len(self.instances) == 1
-            else self.instances[rows]
-        )
+        if len(self.instances) == 1:
+            return np.broadcast_to(self.instances, rows.shape)
+        return self.instances[rows]
 
     def has_several(self, component: int) -> bool:
         """Return whether an event has several values of a component; at rest, whether one had."""
@@ -360,18 +350,14 @@ def compacted(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
 
 def merged(chunks: Sequence[Chunk]) -> Chunk:
     """Return one chunk with the rows of several, which are all in memory, or at rest together."""
-    rows = [np.arange(len(chunk)) for chunk in chunks]
+    rows = [(chunk, np.arange(len(chunk))) for chunk in chunks]
+    times = zip(*(chunk.times for chunk in chunks), strict=True)
     return chunk_of(
-        np.concatenate([chunk.ids(each) for chunk, each in zip(chunks, rows, strict=True)]),
-        [
-            np.concatenate([chunk.times[at] for chunk in chunks])
-            for at in range(len(chunks[0].times))
-        ],
-        np.concatenate(
-            [chunk.instances_at(each) for chunk, each in zip(chunks, rows, strict=True)]
-        ),
+        np.concatenate([chunk.ids(each) for chunk, each in rows]),
+        [np.concatenate(each) for each in times],
+        np.concatenate([chunk.instances_at(each) for chunk, each in rows]),
         _joined(chunks),
-        np.concatenate([chunk.arrived_at(each) for chunk, each in zip(chunks, rows, strict=True)]),
+        np.concatenate([chunk.arrived_at(each) for chunk, each in rows]),
     )
 
 

@@ -101,17 +101,9 @@ class ReferenceScalar(pa.ExtensionScalar):  # type: ignore[misc]
         return None if self.value is None else Reference(**self.value.as_py(**options))
 
 
-_OWN: tuple[type[OwnType], ...] = (
-    ComponentNameType,
-    EntityPathType,
-    EventIdType,
-    ReferenceType,
-)
-
-
 def register_own_types() -> None:
     """Register the types with Arrow, those that are not yet: for a second import of this module."""
-    for own in _OWN:
+    for own in OwnType.__subclasses__():
         try:
             pa.register_extension_type(own())
         except pa.ArrowKeyError:  # the module was imported before, and made another class

@@ -15,7 +15,7 @@ from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, chunk_of, lists_of
-from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS, Cell
+from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS, Cell, check_length
 from tessel.store.events.timeline import Timeline, TimelineKind
 from tessel.store.events.timeline import time_point_of as times_of
 
@@ -218,13 +218,7 @@ class Pending:
         cells = [cell_of(name, value, self.kinds[name]) for name, value in components.items()]
         count = max(map(len, cells))
         for cell in cells:
-            if len(cell) not in (0, 1, count):
-                raise InvalidInputError(
-                    f"component {cell.component!r} has {len(cell)} values in an event of {count} "
-                    "instances",
-                    hint="give none to clear it, one for all instances, or one for each",
-                    component=cell.component,
-                )
+            check_length(cell, count)
         self.row_bytes = max(self.row_bytes, 64 + sum(cell.values.nbytes for cell in cells))
         return (*(cell.values for cell in cells), *self._numbers(times))
 

@@ -156,10 +156,7 @@ def _after(
 
 
 def latest_many(
-    logs: EntityLogs,
-    timeline: str,
-    times: npt.NDArray[np.int64],
-    component: str,
+    logs: EntityLogs, timeline: str, times: npt.NDArray[np.int64], component: str
 ) -> Latest:
     """Return the last event with a component for many times; clears are not asked."""
     count = len(times)
@@ -171,31 +168,26 @@ def latest_many(
         [],
     )
     for log in logs.by_component.get(component, ()):
-        at = log.shape.timeline_places.get(timeline)
-        for chunk in log.chunks if at is not None else ():
-            assert at is not None
-            _improve(best, times, log, chunk, at)
+        at = log.shape.timeline_places.get(timeline, -1)
+        for chunk in log.chunks if at >= 0 else ():
+            order, held = chunk.ordered(at)
+            position = np.searchsorted(held, times, side="right") - 1
+            asked = np.flatnonzero(position >= 0)
+            if not len(asked):
+                continue
+            position = position[asked]
+            rows = position if order is None else order[position]
+            found, ids = held[position], chunk.ids(rows)
+            better = (best.source[asked] < 0) | _after(
+                found, ids, best.times[asked], best.ids[asked]
+            )
+            chosen = asked[better]
+            best.times[chosen] = found[better]
+            best.ids[chosen] = ids[better]
+            best.row[chosen] = rows[better]
+            best.source[chosen] = len(best.chunks)
+            best.chunks.append((log, chunk))
     return best
-
-
-def _improve(
-    best: Latest, times: npt.NDArray[np.int64], log: ShapeLog, chunk: Chunk, at: int
-) -> None:
-    order, held = chunk.ordered(at)
-    position = np.searchsorted(held, times, side="right") - 1
-    asked = np.flatnonzero(position >= 0)
-    if not len(asked):
-        return
-    position = position[asked]
-    rows = position if order is None else order[position]
-    found, ids = held[position], chunk.ids(rows)
-    better = (best.source[asked] < 0) | _after(found, ids, best.times[asked], best.ids[asked])
-    chosen = asked[better]
-    best.times[chosen] = found[better]
-    best.ids[chosen] = ids[better]
-    best.row[chosen] = rows[better]
-    best.source[chosen] = len(best.chunks)
-    best.chunks.append((log, chunk))
 
 
 @dataclass
@@ -270,19 +262,16 @@ def states_many(
     logs = view.entities.of(entity)
     place = logs.timeless(component) if timeless else None
     if place is not None and place.key > cleared_timeless(view, entity):
-        return _timeless_states(place, len(times))
+        count = len(times)
+        ids = np.broadcast_to(np.array(place.key[1:], np.uint64), (count, 2))
+        nowhere, row = np.zeros(count, np.int64), np.full(count, place.row)
+        found = Latest(nowhere, ids, nowhere, row, [(place.log, place.chunk)])
+        return States(found, np.ones(count, np.bool_), is_timeless=True)
     found = latest_many(logs, timeline, times, component)
     there = found.source >= 0
     for above, mark in view.marks(entity):
         there &= found.is_after(latest_many(above, timeline, times, mark))
     return States(found, there, is_timeless=False)
-
-
-def _timeless_states(place: Place, count: int) -> States:
-    ids = np.broadcast_to(np.array(place.key[1:], np.uint64), (count, 2))
-    nowhere, row = np.zeros(count, np.int64), np.full(count, place.row)
-    found = Latest(nowhere, ids, nowhere, row, [(place.log, place.chunk)])
-    return States(found, np.ones(count, np.bool_), is_timeless=True)
 
 
 def cleared_timeless(view: View, entity: str) -> Key:

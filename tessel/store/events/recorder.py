@@ -132,7 +132,7 @@ class Recorder(Closing):
         key = (entity, *components, None, *times)
         pending = self._pending.get(key)
         if pending is None or bool(times) == timeless:
-            pending = self._begin(key, entity, components, times, timeless)
+            pending = self._begin(entity, components, times, timeless)
         values = pending.checked(components, times)
         with self._lock:
             if self._closed:
@@ -239,12 +239,7 @@ class Recorder(Closing):
     # --- inside -----------------------------------------------------------------------------------
 
     def _begin(
-        self,
-        key: tuple[Any, ...],
-        entity: str,
-        components: Mapping[str, Any],
-        times: Mapping[str, Any],
-        timeless: bool,
+        self, entity: str, components: Mapping[str, Any], times: Mapping[str, Any], timeless: bool
     ) -> Pending:
         """Check the names of events of a new kind, and find the types of their components."""
         check_entity(entity)
@@ -260,11 +255,10 @@ class Recorder(Closing):
                 f"an event of {entity!r} without a component",
                 hint="to clear an entity call clear",
             )
-        known = {name: kind for (path, name), kind in self._types.items() if path == entity}
         kinds = {}
         for name, value in components.items():
-            check_component(name)
-            kinds[name] = known.get(name) or cell_of(name, value, None).type
+            known = self._types.get((entity, check_component(name)))
+            kinds[name] = known or cell_of(name, value, None).type
         timelines = tuple(times_of(times))
         for timeline in timelines:
             before = self._timelines.setdefault(timeline.name, timeline)
@@ -274,8 +268,7 @@ class Recorder(Closing):
                     f"{timeline.kind.value}s",
                     timeline=timeline.name,
                 )
-        for name, kind in kinds.items():
-            self._types[entity, name] = kind
+        self._types.update({(entity, name): kind for name, kind in kinds.items()})
         return Pending(entity, timelines, kinds)
 
     def _start(self) -> None:

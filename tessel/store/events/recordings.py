@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,15 +136,9 @@ class _Saved:
         order = np.lexsort((ids[:, 1], ids[:, 0]))
         window = (np.cumsum(weights[order]) // _WINDOW_BYTES).astype(np.int64)
         for rows in np.split(order, np.flatnonzero(np.diff(window)) + 1):
-            parts = [
-                (number, row[rows[source[rows] == number]]) for number in set(source[rows].tolist())
-            ]
-            yield self._table(
-                [
-                    EventBatch(self._batches[number].shape, self._batches[number].chunk.take(here))
-                    for number, here in parts
-                ]
-            )
+            numbers = set(source[rows].tolist())
+            parts = ((self._batches[n], row[rows[source[rows] == n]]) for n in numbers)
+            yield self._table([replace(each, chunk=each.chunk.take(here)) for each, here in parts])
 
     def _table(self, batches: Sequence[EventBatch]) -> pa.Table:
         tables = [self._columns(batch) for batch in batches]

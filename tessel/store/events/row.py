@@ -192,6 +192,17 @@ def check_instances(count: object) -> None:
         raise InvalidInputError(f"an event of {count} instances")
 
 
+def check_length(cell: Cell, instances: int) -> None:
+    """Raise ``InvalidInputError`` for a cell that is of no event with so many instances."""
+    if len(cell) not in (0, 1, instances):
+        raise InvalidInputError(
+            f"component {cell.component!r} has {len(cell)} values in an event of {instances} "
+            "instances",
+            hint="give none to clear it, one for all instances, or one for each",
+            component=cell.component,
+        )
+
+
 @checks_arguments
 class Row:
     """An event: an entity, when it was, and a cell a component.
@@ -247,13 +258,7 @@ class Row:
                 f"an event of {self.entity!r} has component {cell.component!r} twice",
                 component=cell.component,
             )
-        if len(cell) not in (0, 1, self.num_instances):
-            raise InvalidInputError(
-                f"component {cell.component!r} has {len(cell)} values in an event of "
-                f"{self.num_instances} instances",
-                hint="give none to clear it, one for all instances, or one for each",
-                component=cell.component,
-            )
+        check_length(cell, self.num_instances)
         self._cells[cell.component] = cell
         return self
 

@@ -30,33 +30,8 @@ _EVENTS = b"table of events"
 _batch_ids = EventIds()
 
 
-def batch_of_rows(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return events as one record batch, in their order."""
-    ids = arrow_array([row.event_id for row in rows], pa.binary(16))
-    paths = arrow_array([row.entity for row in rows], pa.string())
-    columns = [
-        _column(EventIdType(), ids, "event_id", {KIND: b"event_id"}),
-        _column(EntityPathType(), paths, "entity_path", {KIND: b"entity_path"}),
-        *_timelines(rows),
-        (
-            pa.field("num_instances", pa.uint32(), metadata={KIND: b"num_instances"}),
-            arrow_array([row.num_instances for row in rows], pa.uint32()),
-        ),
-        *_components(rows),
-    ]
-    names: set[str] = set()
-    fields = [field.with_name(_unused(field.name, names)) for field, _ in columns]
-    metadata = {KIND: _EVENTS, _BATCH_ID: id_bytes(*_batch_ids.next()).hex().encode()}
-    return pa.RecordBatch.from_arrays(
-        [array for _, array in columns], schema=pa.schema(fields, metadata)
-    )
-
-
-def _column(
-    kind: pa.ExtensionType, storage: pa.Array, name: str, metadata: Mapping[bytes, bytes]
-) -> tuple[pa.Field, pa.Array]:
-    field = pa.field(name, kind, metadata=dict(metadata))
-    return field, pa.ExtensionArray.from_storage(kind, storage)
+def _field(name: str, kind: pa.DataType, column: pa.Array) -> tuple[pa.Field, pa.Array]:
+    return pa.field(name, kind, metadata={KIND: name.encode()}), column
 
 
 def _unused(name: str, used: set[str]) -> str:
@@ -103,31 +78,6 @@ def _components(rows: Sequence[Row]) -> Iterator[tuple[pa.Field, pa.Array]]:
 
 
 # --- back -----------------------------------------------------------------------------------------
-
-
-def rows_of_batch(batch: pa.RecordBatch) -> Iterator[Row]:
-    """Give the events of a batch that :func:`batch_of_rows` made."""
-    by_kind = columns_by_kind(batch)
-    if (batch.schema.metadata or {}).get(KIND) != _EVENTS:
-        raise InvalidInputError("a record batch that does not say it is a table of events")
-    ids = only_column(by_kind, b"event_id", EventIdType(), "table").to_pylist()
-    paths = only_column(by_kind, b"entity_path", EntityPathType(), "table").to_pylist()
-    counts = only_column(by_kind, b"num_instances", pa.uint32(), "table").to_pylist()
-    times = [_times(*each) for each in by_kind.pop(b"timeline", [])]
-    cells = [_cells(*each) for each in by_kind.pop(b"component", [])]
-    if by_kind:
-        raise InvalidInputError("a table of events has ids, paths, counts, timelines, components")
-    for at in range(len(batch)):
-        time_point = {name: moment(at) for name, column, moment in times if column[at].is_valid}
-        own: dict[str, pa.Array] = {}
-        for name, column in cells:
-            if column[at].is_valid:
-                if name in own:
-                    raise InvalidInputError(
-                        f"an event of {paths[at]!r} has component {name!r} twice", component=name
-                    )
-                own[name] = column[at].values
-        yield _row(ids[at], paths[at], time_point, counts[at], own)
 
 
 def _times(field: pa.Field, column: pa.Array) -> tuple[str, pa.Array, Callable[[int], Any]]:
@@ -244,7 +194,22 @@ class Table:
         InvalidInputError
             For a timeline of two kinds.
         """
-        return batch_of_rows(self.rows)
+        rows = self.rows
+        ids = arrow_array([row.event_id for row in rows], pa.binary(16))
+        paths = arrow_array([row.entity for row in rows], pa.string())
+        counts = arrow_array([row.num_instances for row in rows], pa.uint32())
+        own = {"event_id": (EventIdType(), ids), "entity_path": (EntityPathType(), paths)}
+        columns = [
+            *(_field(name, kind, kind.wrap_array(each)) for name, (kind, each) in own.items()),
+            *_timelines(rows),
+            _field("num_instances", pa.uint32(), counts),
+            *_components(rows),
+        ]
+        names: set[str] = set()
+        fields = [field.with_name(_unused(field.name, names)) for field, _ in columns]
+        metadata = {KIND: _EVENTS, _BATCH_ID: id_bytes(*_batch_ids.next()).hex().encode()}
+        arrays = [array for _, array in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata))
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> Table:
@@ -255,7 +220,31 @@ class Table:
         InvalidInputError
             For a batch that is none, whatever is wrong with it.
         """
-        return cls.from_rows(rows_of_batch(batch))
+        by_kind = columns_by_kind(batch)
+        if (batch.schema.metadata or {}).get(KIND) != _EVENTS:
+            raise InvalidInputError("a record batch that does not say it is a table of events")
+        ids = only_column(by_kind, b"event_id", EventIdType(), "table").to_pylist()
+        paths = only_column(by_kind, b"entity_path", EntityPathType(), "table").to_pylist()
+        counts = only_column(by_kind, b"num_instances", pa.uint32(), "table").to_pylist()
+        times = [_times(*each) for each in by_kind.pop(b"timeline", [])]
+        cells = [_cells(*each) for each in by_kind.pop(b"component", [])]
+        if by_kind:
+            raise InvalidInputError(
+                "a table of events has ids, paths, counts, timelines, components"
+            )
+        found = cls()
+        for at, (event_id, path, count) in enumerate(zip(ids, paths, counts, strict=True)):
+            time_point = {name: moment(at) for name, column, moment in times if column[at].is_valid}
+            own: dict[str, pa.Array] = {}
+            for name, column in cells:
+                if column[at].is_valid:
+                    if name in own:
+                        raise InvalidInputError(
+                            f"an event of {path!r} has component {name!r} twice", component=name
+                        )
+                    own[name] = column[at].values
+            found.append_row(_row(event_id, path, time_point, count, own))
+        return found
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -178,8 +178,6 @@ def _no_time(name: str, value: object) -> InvalidInputError:
     return InvalidInputError(f"{name}={value!r} is no time", hint=hint, timeline=name)
 
 
-_COUNTER_BITS = 64
-_MOST = (1 << _COUNTER_BITS) - 1
 _START_BITS = 48
 """A start of this many bits leaves the counter room for as many ids as can ever be made."""
 
@@ -324,7 +322,7 @@ class Runs:
 def to_text(times: Times) -> str:
     """Return the times of rows as text: ``rows@time`` for each run, blanks between."""
     starts = np.flatnonzero(np.diff(times, prepend=times[:1] - 1))
-    lengths = np.diff(np.append(starts, len(times)))
+    lengths = np.diff(starts, append=len(times))
     runs = zip(lengths.tolist(), times[starts].tolist(), strict=True)
     return " ".join(f"{length}@{arrived}" for length, arrived in runs)
 

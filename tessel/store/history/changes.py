@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import field
-from functools import singledispatch
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -27,6 +26,8 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, r
 Claim = tuple[int | None, int | None]
 """Index values ``[from, to]`` in which nobody else may have put rows; None is no bound."""
 
+Symbols = MutableMapping[str, SymbolState]
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -38,6 +39,15 @@ class Replacement:
     kinds: ClassVar[tuple[str, ...]] = ("write",)
     """What the log calls it."""
 
+    def apply(self, symbols: Symbols, number: int) -> CommittedChange:
+        """Change ``symbols`` as commit ``number`` does, and return what the log shall record."""
+        before = symbols.get(self.name)
+        removed = 0 if before is None else before.rows
+        state = symbols[self.name] = dataclasses.replace(self.state, changed=number)
+        edit = Edit(0, removed, state.manifests).as_committed()
+        edits = (edit,) if removed or state.rows else ()
+        return CommittedChange(self.name, state.id, self.kinds, state.rows, edits)
+
 
 @dataclass(frozen=True, slots=True)
 class Removal:
@@ -47,6 +57,12 @@ class Removal:
 
     kinds: ClassVar[tuple[str, ...]] = ("delete",)
     """What the log calls it."""
+
+    def apply(self, symbols: Symbols, number: int) -> CommittedChange:
+        """As that of :class:`Replacement`."""
+        before = symbols.pop(self.name)
+        edits = (CommittedEdit(0, before.rows, 0),) if before.rows else ()
+        return CommittedChange(self.name, before.id, self.kinds, 0, edits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +126,20 @@ class Repacking:
     before: tuple[ManifestEntry, ...]
     after: tuple[ManifestEntry, ...]
 
+    def apply(self, symbols: Symbols, number: int) -> None:
+        """Replace the extents where they still lie side by side; the log records nothing."""
+        state, width = symbols.get(self.name), len(self.before)
+        if state is None or state.id != self.symbol:
+            return
+        held = state.manifests
+        for at in range(len(held) - width + 1):
+            if held[at] == self.before[0] and held[at : at + width] == self.before:
+                extents = coalesced((*held[:at], *self.after, *held[at + width :]))
+                symbols[self.name] = dataclasses.replace(state, manifests=extents)
+                return
 
-@dataclass(frozen=True, slots=True)
-class NewColumns:
+
+class NewColumns(NamedTuple):
     """The columns of a symbol as they will be, as in :class:`SymbolState`; rows stay in place."""
 
     schema: TableSchema
@@ -153,89 +180,28 @@ class Alteration:
         """What the log calls the change of rows."""
         return tuple(kind for kind in self.kinds if kind in ROW_KINDS)
 
+    def apply(self, symbols: Symbols, number: int) -> CommittedChange:
+        """As that of :class:`Replacement`."""
+        state = dataclasses.replace(symbols[self.name], changed=number)
+        if self.row_kinds:
+            extents = spliced(state.manifests, self.edits)
+            state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
+        if self.columns is not None:
+            state = dataclasses.replace(state, **self.columns._asdict())
+        if self.metadata is not None:
+            state = dataclasses.replace(state, metadata=self.metadata)
+        name, former = (self.name, None) if self.to is None else (self.to, self.name)
+        if former is not None:
+            del symbols[former]
+        symbols[name] = state
+        edits = tuple(edit.as_committed() for edit in self.edits)
+        return CommittedChange(name, state.id, self.kinds, state.rows, edits, former)
+
 
 Change = Replacement | Removal | Alteration | Repacking
 
 
-# --- applying -------------------------------------------------------------------------------------
-
-
-@singledispatch
-def apply(
-    change: Change, symbols: MutableMapping[str, SymbolState], number: int
-) -> CommittedChange | None:
-    """Change ``symbols`` as commit ``number`` does, and return what the log shall record."""
-    raise TypeError(f"{type(change).__name__} is no change")
-
-
-@apply.register
-def _(
-    change: Replacement, symbols: MutableMapping[str, SymbolState], number: int
-) -> CommittedChange:
-    before = symbols.get(change.name)
-    removed = 0 if before is None else before.rows
-    state = dataclasses.replace(change.state, changed=number)
-    symbols[change.name] = state
-    edit = Edit(0, removed, state.manifests).as_committed()
-    edits = (edit,) if removed or state.rows else ()
-    return CommittedChange(change.name, state.id, change.kinds, state.rows, edits)
-
-
-@apply.register
-def _(change: Removal, symbols: MutableMapping[str, SymbolState], number: int) -> CommittedChange:
-    before = symbols.pop(change.name)
-    edits = (CommittedEdit(0, before.rows, 0),) if before.rows else ()
-    return CommittedChange(change.name, before.id, change.kinds, 0, edits)
-
-
-@apply.register
-def _(
-    change: Alteration, symbols: MutableMapping[str, SymbolState], number: int
-) -> CommittedChange:
-    state = dataclasses.replace(symbols[change.name], changed=number)
-    if change.row_kinds:
-        extents = spliced(state.manifests, change.edits)
-        state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
-    if change.columns is not None:
-        new = change.columns
-        state = dataclasses.replace(
-            state,
-            schema=new.schema,
-            column_ids=new.column_ids,
-            next_column_id=new.next_column_id,
-        )
-    if change.metadata is not None:
-        state = dataclasses.replace(state, metadata=change.metadata)
-    edits = tuple(edit.as_committed() for edit in change.edits)
-    if change.to is None:
-        symbols[change.name] = state
-        return CommittedChange(change.name, state.id, change.kinds, state.rows, edits)
-    del symbols[change.name]
-    symbols[change.to] = state
-    return CommittedChange(change.to, state.id, change.kinds, state.rows, edits, change.name)
-
-
-@apply.register
-def _(change: Repacking, symbols: MutableMapping[str, SymbolState], number: int) -> None:
-    state = symbols.get(change.name)
-    if state is None or state.id != change.symbol:
-        return
-    extents = repacked(state.manifests, change.before, change.after)
-    if extents is not None:
-        symbols[change.name] = dataclasses.replace(state, manifests=extents)
-
-
-def repacked(
-    extents: tuple[ManifestEntry, ...],
-    before: tuple[ManifestEntry, ...],
-    after: tuple[ManifestEntry, ...],
-) -> tuple[ManifestEntry, ...] | None:
-    """Return extents with some that lie side by side replaced; None where they do not."""
-    width = len(before)
-    for at in range(len(extents) - width + 1):
-        if extents[at] == before[0] and extents[at : at + width] == before:
-            return coalesced((*extents[:at], *after, *extents[at + width :]))
-    return None
+# --- edits of lists of rows -----------------------------------------------------------------------
 
 
 class Rows(Protocol):
@@ -294,7 +260,7 @@ class Tried:
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply further changes."""
-        applied = (apply(change, self.symbols, self.number) for change in changes)
+        applied = (change.apply(self.symbols, self.number) for change in changes)
         self.committed += (change for change in applied if change is not None)
 
 

@@ -11,24 +11,27 @@ from typing import Any
 
 from tessel.cached import cached
 from tessel.lazy import dataclass
-from tessel.store.history.documents import Fields, damaged
+from tessel.store.history.documents import Fields, damaged, fields_of
 
-KINDS = (
-    "write",
-    "append",
-    "update",
-    "upsert",
-    "delete rows",
-    "delete",
-    "rename",
-    "rename column",
-    "add column",
-    "fill column",
-    "drop column",
-    "widen",
-    "metadata",
-    "compact",
-)
+DONE = {
+    "write": "was written",
+    "append": "got rows appended",
+    "update": "had rows updated",
+    "upsert": "had rows upserted",
+    "delete rows": "had rows deleted",
+    "delete": "was deleted",
+    "rename": "was renamed",
+    "rename column": "had a column renamed",
+    "add column": "got a new column",
+    "fill column": "got a new column with values",
+    "drop column": "had a column dropped",
+    "widen": "had a column widened",
+    "metadata": "got other metadata",
+    "compact": "was compacted",
+}
+"""By each kind of change what a symbol went through, as conflicts say it."""
+
+KINDS = tuple(DONE)
 """What can be done to a symbol; the conflict matrix has a row and a column for each."""
 
 ROW_KINDS = frozenset({"append", "update", "upsert", "delete rows", "fill column", "compact"})
@@ -132,15 +135,8 @@ class CommittedChange:
         return (self.name,) if self.former is None else (self.former, self.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the change as plain data."""
-        return {
-            "name": self.name,
-            "symbol": self.symbol,
-            "kinds": list(self.kinds),
-            "rows": self.rows,
-            "edits": [edit.to_json() for edit in self.edits],
-            "former": self.former,
-        }
+        """Return the change as plain data, with edits that have ``to_json``."""
+        return fields_of(self)
 
     @classmethod
     def read(cls, fields: Fields) -> CommittedChange:
@@ -153,14 +149,9 @@ class CommittedChange:
                 damaged(fields.name, f"{kind!r:.50} is no kind of change")
         edits = tuple(CommittedEdit.read(each, fields.name) for each in fields.sequence("edits"))
         _check_order(edits, fields.name)
-        return cls(
-            fields.text("name"),
-            fields.integer("symbol"),
-            tuple(kinds),
-            fields.integer("rows"),
-            edits,
-            fields.optional_text("former"),
-        )
+        name, former = fields.text("name"), fields.optional_text("former")
+        symbol, rows = map(fields.integer, ("symbol", "rows"))
+        return cls(name, symbol, tuple(kinds), rows, edits, former)
 
 
 class CommittedChanges:

@@ -121,10 +121,7 @@ class Committer(Versions):
                 if losses == _LOSSES_BEFORE_LOCK:
                     locks.enter_context(advisory_lock(self._objects, "commit"))
                 elif losses < _LOSSES_BEFORE_LOCK:
-                    pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
-                    import random
-
-                    time.sleep(random.uniform(0, pause))
+                    _pause(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses))
                 looked = seconds()
                 head = self.head()
 
@@ -162,14 +159,16 @@ class Committer(Versions):
         self, draft: Draft, head: LogEntry | None, header: EntryHeader, commit: str
     ) -> LogEntry:
         number = 1 if head is None else head.number + 1
-        writer = NodeWriter()
+        writer, parent, lookup = NodeWriter(), draft.parent, draft.lookup
         root = writer.root(draft.root)
-        lookup = writer.root(self._lookup_of(draft))
+        if lookup is None:
+            lookup = Leaf() if parent is None else parent.lookup
+        lookup = writer.root(lookup)
         refs, moved, documents = self._refs_after(draft, head, number)
         place = self._objects if draft.through is None else draft.through
         put_all(place, [*draft.objects, *writer.objects(), *documents])
         self._nodes.put(writer.written)
-        parent = draft.parent
+        jump = jump_from(parent, self.entry, self.refs_at(head).oldest) if parent else 0
         now = time.time_ns() // 1000
         return LogEntry(
             number,
@@ -178,7 +177,7 @@ class Committer(Versions):
             branch=draft.branch,
             parent=0 if parent is None else parent.number,
             depth=1 if parent is None else parent.depth + 1,
-            jump=self._jump(parent, head),
+            jump=jump,
             timestamp_us=now if head is None else max(now, head.timestamp_us + 1),
             message=header.message,
             root=root,
@@ -190,17 +189,6 @@ class Committer(Versions):
             metadata=header.metadata,
             lookup=lookup,
         )
-
-    @staticmethod
-    def _lookup_of(draft: Draft) -> Node:
-        if draft.lookup is not None:
-            return draft.lookup
-        return Leaf() if draft.parent is None else draft.parent.lookup
-
-    def _jump(self, parent: LogEntry | None, head: LogEntry | None) -> int:
-        if parent is None:
-            return 0
-        return jump_from(parent, self.entry, self.refs_at(head).oldest)
 
     def _refs_after(
         self, draft: Draft, head: LogEntry | None, number: int
@@ -242,7 +230,8 @@ def advisory_lock(objects: ObjectStore, name: str) -> AbstractContextManager[Non
         return objects.advisory_lock(name)
     if isinstance(objects, LocalObjects):
         return _locked(os.path.join(objects.uri, TEMPORARY, f"turn-{name}"))
-    return _paused()
+    _pause(_LONGEST_PAUSE_INSTEAD_SECONDS)
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -259,23 +248,19 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _wait_for_lock(descriptor: int) -> None:
-    import random
-
     until = time.monotonic() + _LONGEST_WAIT_SECONDS
     while time.monotonic() < until:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(random.uniform(0, 2 * _POLL_SECONDS))
+            _pause(2 * _POLL_SECONDS)
         except OSError:
             return  # a file system without locks
         else:
             return
 
 
-@contextlib.contextmanager
-def _paused() -> Iterator[None]:
-    import random
+def _pause(most_seconds: float) -> None:
+    import random  # only who loses needs it
 
-    time.sleep(random.uniform(0, _LONGEST_PAUSE_INSTEAD_SECONDS))
-    yield
+    time.sleep(random.uniform(0, most_seconds))

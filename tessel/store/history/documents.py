@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -33,6 +33,9 @@ FORMAT_VERSION = (1, 0)
 """Major and minor. A release reads its own major up to its own minor, for ever; a newer minor adds
 what older releases would pass over, so they refuse it."""
 
+HEADER: Final = {"format": FORMAT, "version": list(FORMAT_VERSION)}
+"""What documents that can be read alone begin with; :func:`check_format` checks it."""
+
 _READABLE_BEFORE_ONE = ((0, 4),)
 """Versions before 1.0 with the same bytes."""
 
@@ -49,12 +52,17 @@ class Reference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as plain data."""
-        return {"object": self.object, "length": self.length, "checksum": self.checksum}
+        return fields_of(self)
 
     @classmethod
     def read(cls, fields: Fields) -> Reference:
         """Read a reference from a document."""
         return cls(fields.text("object"), fields.integer("length"), fields.integer("checksum"))
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a record with slots; :func:`seal` writes those with ``to_json``."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 _plain = operator.methodcaller("to_json")
@@ -154,7 +162,9 @@ def check_format(fields: Fields) -> None:
             object=fields.name,
         )
     version = fields.integers("version")
-    if not _is_readable(version):
+    major, minor = FORMAT_VERSION
+    ours = len(version) == 2 and version[0] == major and 0 <= version[1] <= minor
+    if not ours and tuple(version) not in _READABLE_BEFORE_ONE:
         written = ".".join(str(part) for part in version)
         known = ".".join(str(part) for part in FORMAT_VERSION)
         raise FormatVersionError(
@@ -165,12 +175,6 @@ def check_format(fields: Fields) -> None:
             found=version,
             readable=list(FORMAT_VERSION),
         )
-
-
-def _is_readable(version: Sequence[int]) -> bool:
-    major, minor = FORMAT_VERSION
-    ours = len(version) == 2 and version[0] == major and 0 <= version[1] <= minor
-    return ours or tuple(version) in _READABLE_BEFORE_ONE
 
 
 class Fields:
@@ -277,12 +281,7 @@ def open_store(objects: ObjectStore, *, create: bool, read_only: bool) -> StoreI
             ) from None
     if read_only or not create:
         raise StoreNotFoundError.at(objects.uri, read_only=read_only)
-    document = {
-        "format": FORMAT,
-        "version": list(FORMAT_VERSION),
-        "id": new_id().hex(),
-        "created_us": time.time_ns() // 1000,
-    }
+    document = {**HEADER, "id": new_id().hex(), "created_us": time.time_ns() // 1000}
     made = objects.put_if_absent(STORE, seal(document))
     if isinstance(objects, SupportsReserve):
         objects.keep_reserve()

@@ -137,9 +137,8 @@ class History(Committer):
             start = self._kept_entry(head, refs, at)
             return Draft(name, start, self._root_of(start), refs=after)
 
-        return self._commit(
-            draft, EntryHeader(f"create branch {name}", act="create-branch", subject=name)
-        )
+        header = EntryHeader(f"create branch {name}", act="create-branch", subject=name)
+        return self._commit(draft, header)
 
     def reset_branch(self, name: str, to: int) -> LogEntry:
         """Set a branch to a version, of whatever branch; what came after leaves its line.
@@ -159,10 +158,8 @@ class History(Committer):
 
     def delete_branch(self, name: str) -> LogEntry:
         """Delete a branch; its versions can be read by number as long as they are kept."""
-        return self._change_refs(
-            lambda refs, head: refs.without_branch(name),
-            EntryHeader(f"delete branch {name}", act="delete-branch", subject=name),
-        )
+        header = EntryHeader(f"delete branch {name}", act="delete-branch", subject=name)
+        return self._change_refs(lambda refs, head: refs.without_branch(name), header)
 
     def create_tag(self, name: str, at: int) -> LogEntry:
         """Name a version for ever.
@@ -181,10 +178,8 @@ class History(Committer):
 
     def delete_tag(self, name: str) -> LogEntry:
         """Delete a tag; its name is never used again."""
-        return self._change_refs(
-            lambda refs, head: refs.without_tag(name),
-            EntryHeader(f"delete tag {name}", act="delete-tag", subject=name),
-        )
+        header = EntryHeader(f"delete tag {name}", act="delete-tag", subject=name)
+        return self._change_refs(lambda refs, head: refs.without_tag(name), header)
 
     def expire_before(self, number: int) -> LogEntry:
         """Give up the versions before ``number``, besides tags and newest ones of branches.

@@ -93,6 +93,7 @@ class Leaf:
     """
 
     level = 0
+    children: tuple[Child | Node, ...] = ()
 
     def __init__(
         self,

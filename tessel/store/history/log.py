@@ -22,12 +22,12 @@ from tessel.errors import (
 from tessel.lazy import dataclass
 from tessel.store.history.committed_changes import CommittedChange, CommittedChanges
 from tessel.store.history.documents import (
-    FORMAT,
-    FORMAT_VERSION,
+    HEADER,
     Fields,
     Reference,
     check_format,
     damaged,
+    fields_of,
     seal,
     unseal,
 )
@@ -122,8 +122,7 @@ class LogEntry:
 
     def to_bytes(self) -> bytes:
         """Return the entry as it is stored."""
-        held = {name: getattr(self, name) for name in _FIELDS}
-        return seal({"format": FORMAT, "version": list(FORMAT_VERSION), **held})
+        return seal({**HEADER, **fields_of(self)})
 
     @classmethod
     def read(cls, fields: Fields, number: int) -> LogEntry:

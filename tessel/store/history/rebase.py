@@ -16,6 +16,7 @@ compares the two. Where it says *rows*, their positions and times decide:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -23,11 +24,11 @@ from tessel.errors import CommitConflictError, RefNotFoundError
 from tessel.lazy import dataclass
 from tessel.store.history.changes import Alteration, Change, Claim, Edit, Repacking, Tried
 from tessel.store.history.committed_changes import (
+    DONE,
     KINDS,
     ROW_KINDS,
     CommittedChange,
     CommittedEdit,
-    TimeBounds,
 )
 from tessel.store.history.committer import Draft
 from tessel.store.history.log import LogEntry
@@ -42,47 +43,25 @@ _ROWS_OF_USERS = ("append", "update", "upsert", "delete rows")
 
 
 def _matrix() -> dict[tuple[str, str], str]:
-    matrix = {(ours, theirs): _CONFLICT for ours in KINDS for theirs in KINDS}
-    for ours in _ROWS_OF_USERS:
-        matrix |= {(ours, theirs): _ROWS for theirs in _ROWS_OF_USERS}
-        for theirs in ("rename column", "add column", "widen", "metadata"):
-            matrix[ours, theirs] = _LANDS
-        matrix["compact", ours] = _ROWS
-        matrix["metadata", ours] = _LANDS
-        for schema in _SCHEMA:
-            matrix[schema, ours] = _LANDS
-    for schema in (*_SCHEMA, "fill column"):
-        matrix["metadata", schema] = matrix[schema, "metadata"] = _LANDS
-    for schema in _SCHEMA:
-        matrix["compact", schema] = _LANDS
-    matrix["compact", "metadata"] = _LANDS
     # Compacting changes no answer: everything lands after it, but what replaces the same extents.
-    for ours in KINDS:
-        matrix[ours, "compact"] = _LANDS
-    matrix["compact", "compact"] = _ROWS
-    matrix["fill column", "compact"] = _CONFLICT
-    return matrix
+    lands = (
+        (_ROWS_OF_USERS, ("rename column", "add column", "widen", "metadata")),
+        (("metadata", *_SCHEMA), _ROWS_OF_USERS),
+        (("metadata",), (*_SCHEMA, "fill column")),
+        ((*_SCHEMA, "fill column"), ("metadata",)),
+        (("compact",), (*_SCHEMA, "metadata")),
+        (KINDS, ("compact",)),
+    )
+    by_rows = ((_ROWS_OF_USERS, _ROWS_OF_USERS), (("compact",), (*_ROWS_OF_USERS, "compact")))
+    matrix = dict.fromkeys(itertools.product(KINDS, KINDS), _CONFLICT)
+    for listed, outcome in ((lands, _LANDS), (by_rows, _ROWS)):
+        for ours, theirs in listed:
+            matrix |= dict.fromkeys(itertools.product(ours, theirs), outcome)
+    return matrix | {("fill column", "compact"): _CONFLICT}
 
 
 MATRIX: Mapping[tuple[str, str], str] = _matrix()
 """What becomes of ours (first) after theirs (second): ``"lands"``, ``"conflict"`` or ``"rows"``."""
-
-_DONE = {
-    "write": "was written",
-    "append": "got rows appended",
-    "update": "had rows updated",
-    "upsert": "had rows upserted",
-    "delete rows": "had rows deleted",
-    "delete": "was deleted",
-    "rename": "was renamed",
-    "rename column": "had a column renamed",
-    "add column": "got a new column",
-    "fill column": "got a new column with values",
-    "drop column": "had a column dropped",
-    "widen": "had a column widened",
-    "metadata": "got other metadata",
-    "compact": "was compacted",
-}
 
 
 class Conflicting(Exception):  # noqa: N818 - an answer, not an error
@@ -112,11 +91,11 @@ def rebase(ours: Change, theirs: CommittedChange) -> Change:
             # That neither makes a symbol nor takes a name: ours made the name free, and still does.
             return ours
         name = next(name for name in theirs.names if name in taken)
-        raise Conflicting(f"symbol {name!r}, whose name was to be taken, {_DONE[theirs.kinds[0]]}")
+        raise Conflicting(f"symbol {name!r}, whose name was to be taken, {DONE[theirs.kinds[0]]}")
     for mine in ours.kinds:
         for kind in theirs.kinds:
             if MATRIX[mine, kind] == _CONFLICT:
-                raise Conflicting(f"symbol {ours.name!r} {_DONE[kind]}")
+                raise Conflicting(f"symbol {ours.name!r} {DONE[kind]}")
     return _moved(ours, theirs)
 
 
@@ -125,7 +104,7 @@ def _moved(ours: Change, theirs: CommittedChange) -> Change:
         return ours
     if set(theirs.kinds) == {"compact"} and ours.row_kinds != ("compact",):
         return ours
-    what = _DONE[next(kind for kind in theirs.kinds if kind in ROW_KINDS)]
+    what = DONE[next(kind for kind in theirs.kinds if kind in ROW_KINDS)]
     try:
         for claim in ours.claims:
             _check_claim(claim, theirs.edits)
@@ -243,9 +222,9 @@ def read_conflict(read: ReadRange, theirs: CommittedChange) -> str | None:
         if kind in ("metadata", "compact"):
             continue
         if kind not in _ROWS_OF_USERS:
-            return f"symbol {read.name!r}, which was read, {_DONE[kind]}"
+            return f"symbol {read.name!r}, which was read, {DONE[kind]}"
         if any(_was_read(read, edit) for edit in theirs.edits):
-            return f"symbol {read.name!r} {_DONE[kind]}, among those that were read"
+            return f"symbol {read.name!r} {DONE[kind]}, among those that were read"
     return None
 
 
@@ -254,16 +233,10 @@ def _was_read(read: ReadRange, edit: CommittedEdit) -> bool:
         start, stop = read.rows
         # What lies before the rows that were read changes them where it moves them.
         return edit.start < stop and (edit.stop > start or edit.growth != 0)
-    if read.times is not None:
-        return _overlap(read.times, edit.touched)
-    return True
-
-
-def _overlap(times: Claim, touched: TimeBounds | None) -> bool:
-    if touched is None:
+    if read.times is None or edit.touched is None:
         return True
-    low, high = times
-    return (low is None or touched[1] >= low) and (high is None or touched[0] <= high)
+    (low, high), (first, last) = read.times, edit.touched
+    return (low is None or last >= low) and (high is None or first <= high)
 
 
 @dataclass

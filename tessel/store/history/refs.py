@@ -22,11 +22,11 @@ from tessel.errors import (
 )
 from tessel.lazy import dataclass
 from tessel.store.history.documents import (
-    FORMAT,
-    FORMAT_VERSION,
+    HEADER,
     Fields,
     check_format,
     damaged,
+    fields_of,
 )
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.names import check_new_ref_name, check_ref_name
@@ -136,17 +136,9 @@ class Refs:
 
     def to_json(self) -> dict[str, Any]:
         """Return the refs as plain data."""
-        return {
-            "format": FORMAT,
-            "version": list(FORMAT_VERSION),
-            "branches": dict(self.branches),
-            "tags": dict(self.tags),
-            "retired": sorted(self.retired),
-            "oldest": self.oldest,
-            "collected": self.collected,
-            "condemned_us": self.condemned_us,
-            "manifests": None if self.manifests is None else self.manifests.to_json(),
-        }
+        manifests = self.manifests and self.manifests.to_json()
+        held = {**fields_of(self), "retired": sorted(self.retired), "manifests": manifests}
+        return {**HEADER, **held}
 
     @classmethod
     def read(cls, fields: Fields) -> Refs:
@@ -156,15 +148,9 @@ class Refs:
         retired = fields.sequence("retired")
         if MAIN not in branches or not all(isinstance(name, str) for name in retired):
             damaged(fields.name, "its branches and tags are not such as a store has")
-        return cls(
-            branches,
-            tags,
-            frozenset(retired),
-            fields.integer("oldest"),
-            fields.integer("collected"),
-            fields.integer("condemned_us"),
-            _read_manifests(fields),
-        )
+        oldest, collected, since = map(fields.integer, ("oldest", "collected", "condemned_us"))
+        manifests, gone = _read_manifests(fields), frozenset(retired)
+        return cls(branches, tags, gone, oldest, collected, since, manifests)
 
 
 def _read_manifests(fields: Fields) -> ManifestConfiguration | None:

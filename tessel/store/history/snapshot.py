@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import takewhile
 
 from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
@@ -60,20 +61,15 @@ class Lookup:
 
     def manifests(self, set_name: str) -> Iterator[str]:
         """Yield the manifests of a set, sorted; the symbols in them are passed over."""
-        key = f"{set_name}/"
-        while True:
-            found = next(self._from(key), None)
-            if found is None or found.set != set_name:
-                return
-            yield found.manifest
-            key = _after(found)
+        firsts = self.first_members(f"{set_name}/")
+        return (each.manifest for each in takewhile(lambda each: each.set == set_name, firsts))
 
-    def first_members(self) -> Iterator[Member]:
-        """Yield the first symbol of each manifest, by set and manifest."""
-        key = ""
+    def first_members(self, key: str = "") -> Iterator[Member]:
+        """Yield the first symbol of each manifest from a key on, by set and manifest."""
         while (found := next(self._from(key), None)) is not None:
             yield found
-            key = _after(found)
+            # A key behind those of all symbols in this manifest.
+            key = _manifest_key(found.set, found.manifest) + "~"
 
     def __iter__(self) -> Iterator[Member]:
         """Yield everything, by set, manifest and symbol id."""
@@ -84,28 +80,6 @@ class Lookup:
             for key, document in leaf.documents.items():
                 if key >= start:
                     yield _member(key, document, leaf.name)
-
-
-def lookup_after(
-    nodes: Nodes,
-    root: Node,
-    before: Mapping[str, SymbolState | None],
-    after: Mapping[str, SymbolState | None],
-) -> Node:
-    """Return the root of a lookup after some symbols changed; new nodes are not written yet.
-
-    Parameters
-    ----------
-    before, after
-        The symbols that changed, by name; None where there is none of that name.
-    """
-    old = _documents(before)
-    new = _documents(after)
-    changes: dict[str, Document | None] = {
-        key: document for key, document in new.items() if old.get(key) != document
-    }
-    changes |= dict.fromkeys(old.keys() - new.keys())
-    return updated(nodes, root, changes) if changes else root
 
 
 def _documents(states: Mapping[str, SymbolState | None]) -> dict[str, Document]:
@@ -125,15 +99,9 @@ def _manifest_key(set_name: str, manifest: str) -> str:
     return f"{set_name}/{manifest.removeprefix(_PREFIX)}/"
 
 
-def _after(member: Member) -> str:
-    """Return a key behind those of all symbols in the manifest of this one."""
-    return _manifest_key(member.set, member.manifest) + "~"
-
-
 def _member(key: str, document: Document, where: str) -> Member:
-    parts = key.split("/")
     try:
-        set_name, manifest, symbol = parts
+        set_name, manifest, symbol = key.split("/")
         number = int(symbol, 16)
     except ValueError:
         damaged(where, f"{key!r:.80} is no key of the lookup from manifests to symbols")
@@ -266,9 +234,12 @@ class Overlay(MutableMapping[str, SymbolState]):
 
     def lookup(self) -> Node:
         """Return the root of the changed lookup; its new nodes are not written yet."""
-        base = self._base
-        before = {name: base.get(name) for name in self._changed}
-        return lookup_after(base.nodes, base.lookup.root, before, self._changed)
+        base, root = self._base, self._base.lookup.root
+        old = _documents({name: base.get(name) for name in self._changed})
+        new = _documents(self._changed)
+        changes: dict[str, Document | None] = {k: v for k, v in new.items() if old.get(k) != v}
+        changes |= dict.fromkeys(old.keys() - new.keys())
+        return updated(base.nodes, root, changes) if changes else root
 
 
 def changed_symbols(

@@ -140,21 +140,13 @@ class ManifestEntry:
                 damaged(fields.name, "an extent does not say what its manifest was packed with")
             leaf = Fields(dict(zip(("set", "held"), packed, strict=True)), fields.name)
             set_name, held = leaf.text("set"), leaf.integer("held")
-        found = cls(
-            reference,
-            fields.integer("rows"),
-            fields.integer("segments"),
-            fields.optional_integer("first_time"),
-            fields.optional_integer("last_time"),
-            fields.integer("first_row"),
-            cut[0],
-            cut[1],
-            set_name,
-            held,
-        )
-        if not found.rows or not found.segments or found.first_row + found.rows >= 2**63:
+        rows, segments = fields.integer("rows"), fields.integer("segments")
+        first, last = fields.optional_integer("first_time"), fields.optional_integer("last_time")
+        first_row = fields.integer("first_row")
+        if not rows or not segments or first_row + rows >= 2**63:
             damaged(fields.name, "an extent has an impossible number of rows or segments")
-        return found
+        front, back = cut
+        return cls(reference, rows, segments, first, last, first_row, front, back, set_name, held)
 
 
 class Packing(NamedTuple):
@@ -305,20 +297,12 @@ class SymbolState:
         rows = fields.integer("rows")
         if rows_of(manifests) != rows:
             damaged(fields.name, "the row counts of a symbol do not add up")
-        return cls(
-            fields.integer("id"),
-            schema,
-            dict(zip(schema.names, ids, strict=True)),
-            next_id,
-            rows,
-            manifests,
-            fields.mapping("metadata"),
-            fields.integer("changed"),
-            _read_encodings(fields, next_id),
-            None
-            if fields.value("pandas") is None
-            else PandasShape.read(fields.fields("pandas"), next_id),
-        )
+        columns, own = dict(zip(schema.names, ids, strict=True)), fields.integer("id")
+        kept, changed = fields.mapping("metadata"), fields.integer("changed")
+        forced, pandas = _read_encodings(fields, next_id), None
+        if fields.value("pandas") is not None:
+            pandas = PandasShape.read(fields.fields("pandas"), next_id)
+        return cls(own, schema, columns, next_id, rows, manifests, kept, changed, forced, pandas)
 
 
 def _opened(extents: Iterable[ManifestEntry], manifest: OpenManifest) -> list[Extent]:

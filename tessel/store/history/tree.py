@@ -251,17 +251,21 @@ def differences(nodes: Nodes, a: Node, b: Node) -> Iterator[tuple[str, Leaf | No
         top = max(levels)
         for side in (0, 1):
             if levels[side] == top:
-                sides[side] = _opened(nodes, sides[side], top)
+                opened = (nodes.resolved(node, top) for node in sides[side])
+                sides[side] = [child for node in opened for child in node.children]
                 levels[side] = top - 1
         if levels[0] == levels[1]:
-            shared = _places(sides[0]) & _places(sides[1])
-            sides = [[n for n in side if _place(n) not in shared] for side in sides]
+            before, after = ({n.place for n in s if isinstance(n, Child)} for s in sides)
+            shared = before & after
+            sides = [
+                [n for n in side if not isinstance(n, Child) or n.place not in shared]
+                for side in sides
+            ]
     held = [_leaf_of_each(nodes, side) for side in sides]
     for name in sorted(held[0].keys() | held[1].keys()):
-        before, after = held[0].get(name), held[1].get(name)
-        same = before and after and before.documents[name] == after.documents[name]
-        if not same:
-            yield name, before, after
+        old, new = held[0].get(name), held[1].get(name)
+        if not (old and new and old.documents[name] == new.documents[name]):
+            yield name, old, new
 
 
 def _leaf_of_each(nodes: Nodes, side: Sequence[Child | Node]) -> dict[str, Leaf]:
@@ -271,20 +275,3 @@ def _leaf_of_each(nodes: Nodes, side: Sequence[Child | Node]) -> dict[str, Leaf]
         assert isinstance(leaf, Leaf)
         found |= dict.fromkeys(leaf.documents, leaf)
     return found
-
-
-def _opened(nodes: Nodes, side: Sequence[Child | Node], level: int) -> list[Child | Node]:
-    opened: list[Child | Node] = []
-    for node in side:
-        found = nodes.resolved(node, level)
-        assert isinstance(found, Inner)
-        opened += found.children
-    return opened
-
-
-def _place(node: Child | Node) -> tuple[str, int] | None:
-    return node.place if isinstance(node, Child) else None
-
-
-def _places(side: Sequence[Child | Node]) -> set[tuple[str, int] | None]:
-    return {_place(node) for node in side} - {None}

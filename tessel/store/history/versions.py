@@ -147,12 +147,9 @@ class Versions:
             if entry.commit == commit:
                 return number
         if number > 1:
+            what = f"of commit {commit}, if it landed before version {number},"
             newest = self.newest_number
-            raise SnapshotExpiredError.for_version(
-                f"of commit {commit}, if it landed before version {number},",
-                newest=newest,
-                oldest=number,
-            )
+            raise SnapshotExpiredError.for_version(what, newest=newest, oldest=number)
         return None
 
     # --- branches and tags ------------------------------------------------------------------------

@@ -97,26 +97,12 @@ def expire(history: History, older_than: OlderThan, *, dry_run: bool = True) -> 
     head = history.head()
     refs = history.refs_at(head)
     number = _number(history, head, refs, older_than)
-    landed: int | None = None
-    if number > max(1, refs.oldest) and not dry_run:
-        landed = history.expire_before(number).number
-    return _report(history, head, refs, number, landed, dry_run=dry_run)
-
-
-def _report(
-    history: History,
-    head: LogEntry | None,
-    refs: Refs,
-    number: int,
-    landed: int | None,
-    *,
-    dry_run: bool,
-) -> ExpiryReport:
     before = max(1, refs.oldest)
+    oldest = max(before, number)
+    landed = history.expire_before(number).number if number > before and not dry_run else None
     # The main branch gets a newer version by the expiry itself.
     others = (at for branch, at in refs.branches.items() if branch != MAIN)
     pinned = {*refs.tags.values(), *others}
-    oldest = max(before, number)
     return ExpiryReport(
         dry_run=dry_run,
         oldest_before=before,
@@ -256,12 +242,6 @@ class _Watch:
         self._reads: dict[int, _Read] = {}
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def begin(self, read: _Read) -> None:
         """Look after a read from now on."""

@@ -8,6 +8,7 @@ The repository enters here.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import field
@@ -22,7 +23,6 @@ from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.store.history.documents import open_store
 from tessel.store.history.leaves import Child, Leaf, Node
-from tessel.store.history.refs import Refs
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.tree import Nodes, walk
 from tessel.store.history.versions import Versions
@@ -292,16 +292,11 @@ class _Check:
             for name, message in self._bad_packs.items()
             if name not in hit
         ]
-        kept = self._refs_now()
+        kept = None
+        with contextlib.suppress(TesselError):  # what expired during the check is no damage
+            kept = self._versions.refs()
         still = [d for d in whole if not d.version or kept is None or kept.keeps(d.version)]
         self.report.damages = sorted(still, key=lambda d: (-d.version, d.symbol, d.object))
-
-    def _refs_now(self) -> Refs | None:
-        """Return what is kept by now: what expired during the check is no damage."""
-        try:
-            return self._versions.refs()
-        except TesselError:
-            return None
 
     def _note(self, version: int, symbol: str, error: TesselError) -> None:
         """Note damage outside of manifests and segments; version 0 is the whole store."""

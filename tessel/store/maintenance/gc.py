@@ -152,44 +152,16 @@ def collect(
         )
     collection = _Collection(objects, history, age // _MICROSECOND, dry_run=dry_run)
     with nullcontext() if dry_run else freeing(objects):
-        _run(collection, dry_run=dry_run)
+        try:
+            collection.look()
+            if not dry_run and (collection.dead or collection.leftovers):
+                collection.announce()
+        except TesselError as error:
+            error.with_context(collection="nothing was deleted")
+            raise
+        if not dry_run:
+            collection.delete()
     return collection.report
-
-
-def _run(collection: _Collection, *, dry_run: bool) -> None:
-    try:
-        collection.look()
-        if not dry_run and (collection.dead or collection.leftovers):
-            collection.announce()
-    except TesselError as error:
-        error.with_context(collection="nothing was deleted")
-        raise
-    if not dry_run:
-        collection.delete()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ages:
-    """Which objects are old enough, by the clock of the place."""
-
-    now_us: int
-    condemned_us: int
-    minimum_us: int
-
-    @classmethod
-    def of(cls, now_us: int, minimum_us: int, leases: Iterable[LeaseRecord]) -> _Ages:
-        since = [lease.since_us for lease in leases if lease.until_us > now_us]
-        bounds = [now_us - minimum_us, *(us for us in since if us is not None)]
-        return cls(now_us, max(0, min(bounds)), minimum_us)
-
-    def young(self, kind: str, modified_us: int) -> bool:
-        """Whether an object may belong to a session that is at work."""
-        least_us = ENTRY_AGE // _MICROSECOND if kind == "log" else 0
-        return modified_us >= self.now_us - max(self.minimum_us, least_us)
-
-    def leased(self, modified_us: int) -> bool:
-        """Whether an object is older, but not older than what a session leases."""
-        return modified_us >= self.condemned_us
 
 
 class _Collection:
@@ -204,7 +176,7 @@ class _Collection:
         self._retained = Marker(objects)
         self._leased = Marker(objects, beyond=self._retained)
         self._dry_run = dry_run
-        self._ages = _Ages(0, 0, 0)
+        self._now_us = self._condemned_us = 0
         self.report = CollectionReport(dry_run)
         self.dead: list[ObjectFacts] = []
         self.leftovers: list[ObjectFacts] = []
@@ -215,10 +187,9 @@ class _Collection:
         """Mark, and tell the live from the dead."""
         place = inventory_of(self._objects)
         self._history.head()  # raises for a store that is gone, where a lease must not be put
-        now_us = time.time_ns() // 1000 if self._dry_run else self._now_us()
+        self._now_us = now_us = time.time_ns() // 1000 if self._dry_run else self._place_us()
         leases = list(all_leases(self._objects))
-        self._ages = _Ages.of(now_us, self._minimum_us, leases)
-        self._mark(leases)
+        self._condemned_us = self._mark(leases)
         held = {lease.name for lease in leases if lease.until_us > now_us}
         for facts in place.inventory():
             kind = object_kind(facts.name)
@@ -232,33 +203,42 @@ class _Collection:
             self._sort(kind, facts, facts.name in held)
         if isinstance(self._objects, SupportsLeftovers):
             for facts in self._objects.leftovers():
-                old = not self._ages.young("temporary", facts.modified_us)
+                old = not self._is_young("temporary", facts)
                 _count(self.report.dead if old else self.report.young, "temporary", facts)
                 if old:
                     self.leftovers.append(facts)
 
     def _sort(self, kind: str, facts: ObjectFacts, held: bool) -> None:
-        report, ages = self.report, self._ages
+        report = self.report
         if self._retained.holds(facts.name):
             tallies = report.live
         elif held or self._leased.holds(facts.name):
             tallies = report.leased
-        elif ages.young(kind, facts.modified_us):
+        elif self._is_young(kind, facts):
             tallies = report.young
-        elif ages.leased(facts.modified_us):
+        elif facts.modified_us >= self._condemned_us:
             tallies = report.leased
         else:
             tallies = report.dead
             self.dead.append(facts)
         _count(tallies, kind, facts)
 
-    def _mark(self, leases: Iterable[LeaseRecord]) -> None:
-        self._retained.mark_retained()
-        for lease in leases:
-            if lease.until_us > self._ages.now_us:
-                self._leased.mark_present(number for number in lease.versions if number)
+    def _is_young(self, kind: str, facts: ObjectFacts) -> bool:
+        """Whether an object may belong to a session that is at work."""
+        least_us = ENTRY_AGE // _MICROSECOND if kind == "log" else 0
+        return facts.modified_us >= self._now_us - max(self._minimum_us, least_us)
 
-    def _now_us(self) -> int:
+    def _mark(self, leases: Iterable[LeaseRecord]) -> int:
+        """Mark what is needed; return from when on objects may be those of a leased session."""
+        self._retained.mark_retained()
+        bounds = [self._now_us - self._minimum_us]
+        for lease in leases:
+            if lease.until_us > self._now_us:
+                self._leased.mark_present(number for number in lease.versions if number)
+                bounds += [] if lease.since_us is None else [lease.since_us]
+        return max(0, min(bounds))
+
+    def _place_us(self) -> int:
         """Return what the clock of the place shows."""
         name = put_lease(self._objects, lasting_seconds=0)
         try:
@@ -270,18 +250,14 @@ class _Collection:
 
     def announce(self) -> None:
         """Say in the log what is condemned, and let go of whatever was needed after all."""
-        condemned_us = self._ages.condemned_us
-        self._history.announce_collection(condemned_us)
-        leases = list(all_leases(self._objects))
-        ages = _Ages.of(self._ages.now_us, self._minimum_us, leases)
-        self._ages = _Ages(ages.now_us, min(condemned_us, ages.condemned_us), ages.minimum_us)
-        self._mark(leases)
+        self._history.announce_collection(self._condemned_us)
+        self._condemned_us = min(self._condemned_us, self._mark(list(all_leases(self._objects))))
         self.dead = [
             facts
             for facts in self.dead
             if not self._retained.holds(facts.name)
             and not self._leased.holds(facts.name)
-            and not self._ages.leased(facts.modified_us)
+            and facts.modified_us < self._condemned_us
         ]
 
     def delete(self) -> None:

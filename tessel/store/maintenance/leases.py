@@ -34,8 +34,7 @@ from tessel.errors import (
 )
 from tessel.lazy import dataclass
 from tessel.store.history.documents import (
-    FORMAT,
-    FORMAT_VERSION,
+    HEADER,
     check_format,
     damaged,
     seal,
@@ -99,14 +98,8 @@ def put_lease(
 ) -> str:
     """Write a lease and return its name."""
     name = new_name("lease")
-    document = {
-        "format": FORMAT,
-        "version": list(FORMAT_VERSION),
-        "lasting_seconds": lasting_seconds,
-        "since_us": since_us,
-        "versions": list(versions),
-    }
-    objects.put_if_absent(name, seal(document))
+    document = {"lasting_seconds": lasting_seconds, "since_us": since_us, "versions": versions}
+    objects.put_if_absent(name, seal({**HEADER, **document}))
     return name
 
 

@@ -64,27 +64,12 @@ class IdSet:
         return self._sorted
 
 
-def segment_ids(manifest: Manifest) -> npt.NDArray[np.bytes_]:
-    """Return the ids of the objects that hold the segments of a manifest, with repeats."""
-    array = manifest.segments.column("object").combine_chunks()
-    if not len(array):
-        return np.empty(0, "S16")
-    return np.frombuffer(array.buffers()[1], "S16", count=len(array), offset=16 * array.offset)
-
-
 def retained_versions(refs: Refs, newest: int) -> Iterator[int]:
     """Yield the versions that are retained and have a log entry, the newest first."""
     first = max(1, refs.oldest)
     yield from range(newest, first - 1, -1)
     pinned = {*refs.tags.values(), *refs.branches.values()}
     yield from sorted((n for n in pinned if 0 < n < first), reverse=True)
-
-
-def is_absence(error: BaseException) -> bool:
-    """Whether an error says that an object is not there, rather than damaged."""
-    return isinstance(error, SnapshotExpiredError | NotFoundError) or isinstance(
-        error.__cause__, NotFoundError
-    )
 
 
 class Marker:
@@ -137,7 +122,8 @@ class Marker:
             try:
                 self.mark([number])
             except (CorruptStoreError, SnapshotExpiredError) as error:
-                if not is_absence(error):
+                absent = isinstance(error.__cause__, NotFoundError)  # rather than damaged
+                if not absent and not isinstance(error, SnapshotExpiredError):
                     raise
                 # Nodes that wait below those seen were not looked at.
                 self._places.clear()
@@ -174,7 +160,10 @@ class Marker:
     def _manifest(self, reference: ManifestReference) -> None:
         name = reference.object
         if name not in self._names and not (self._beyond and name in self._beyond._names):
-            self._segments.add(segment_ids(Manifest(self._objects, reference)))
+            array = Manifest(self._objects, reference).segments.column("object").combine_chunks()
+            if len(array):
+                held = np.frombuffer(array.buffers()[1], "S16", len(array), 16 * array.offset)
+                self._segments.add(held)
             self._names.add(name)
 
 
@@ -286,15 +275,9 @@ class Losses:
         unplaced
             All damage to manifests and segments: messages by object.
         """
+        seen = self._versions
         found = [
-            Damage(
-                newest,
-                symbol,
-                name,
-                message,
-                ranges_of(self._versions[name, symbol]),
-                _joined(rows),
-            )
+            Damage(newest, symbol, name, message, ranges_of(seen[name, symbol]), _joined(rows))
             for (name, symbol), (message, newest, rows) in self._found.items()
         ]
         hit = {damage.object for damage in found}

@@ -293,4 +293,4 @@ class Upkeep(Timeline):
         if self._preloader is None:
             self._preloader = Preloader(self.manifest)
         name = self.branch if as_of is None else str(as_of)
-        self._preloader.start(name, lambda: self.at(as_of), self.known_configuration)
+        self._preloader.start(name, lambda: (self.at(as_of), self.known_configuration()))

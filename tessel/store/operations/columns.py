@@ -114,14 +114,8 @@ def drop_column(stage: Stage, symbol: str, name: str) -> None:
 
 def rename_columns(stage: Stage, symbol: str, names: Mapping[str, str]) -> None:
     """Give columns other names; see ``Repository.rename_columns``."""
-    working = stage.existing(symbol)
+    working = _having(stage, symbol, names, "renamed", '{"old": "new"}')
     state = working.state
-    if not isinstance(names, Mapping):
-        raise InvalidInputError(
-            f"columns are renamed by a mapping, not {names!r}",
-            hint='write {"old": "new"}',
-        )
-    state.schema.require(names, where=f"symbol {symbol!r}")
     after = [names.get(name, name) for name in state.schema.names]
     check_column_names(after)
     if after == state.schema.names:
@@ -135,14 +129,8 @@ def rename_columns(stage: Stage, symbol: str, names: Mapping[str, str]) -> None:
 
 def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
     """Give columns wider types; see ``Repository.widen``."""
-    working = stage.existing(symbol)
+    working = _having(stage, symbol, types, "widened", '{"column": "int64"}')
     state = working.state
-    if not isinstance(types, Mapping):
-        raise InvalidInputError(
-            f"columns are widened by a mapping, not {types!r}",
-            hint='write {"column": "int64"}',
-        )
-    state.schema.require(types, where=f"symbol {symbol!r}")
     arrow = state.schema.arrow
     for name, wanted in types.items():
         old, new = state.schema.type_of(name), stored_type(_type(wanted), name)
@@ -165,6 +153,17 @@ def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
     if arrow != state.schema.arrow:
         schema = TableSchema(arrow, state.schema.index)
         working.change_schema(schema, dict(state.column_ids), state.next_column_id, "widen")
+
+
+def _having(stage: Stage, symbol: str, given: object, what: str, example: str) -> Working:
+    """Return a symbol that has the columns which a mapping names."""
+    working = stage.existing(symbol)
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(
+            f"columns are {what} by a mapping, not {given!r}", hint=f"write {example}"
+        )
+    working.state.schema.require(given, where=f"symbol {symbol!r}")
+    return working
 
 
 # --- values of a new column -----------------------------------------------------------------------
@@ -242,27 +241,15 @@ def _with_values(
     (name,) = values.column_names
     alone = SymbolState(state.id, TableSchema(values.schema), {name: column_id}, column_id + 1)
     with options(segment_rows=max(current().segment_rows, int(np.max(lengths)))):
-        parts = (
-            values.slice(int(start), int(rows))
-            for start, rows in zip(table.slice_start, lengths, strict=True)
-        )
-        written = stage.write_slices(alone, parts)
+        written = [
+            stage.write_segments(alone, [values.slice(start, rows)])
+            for start, rows in zip(table.slice_start.tolist(), lengths.tolist(), strict=True)
+        ]
     grown = table.with_column(written)
     ordinal = stage.builder.segments_of(state.id)
-    first_row = stage.add_table(state, grown, state.types)
+    entry = stage.add_table(state, grown, state.manifests)
     fresh = np.flatnonzero(grown.origin < 0) + ordinal
     facts = [part.statistics[column_id] for each in written for part in each]
     statistics = dict(zip(fresh.tolist(), facts, strict=True))
     stage.builder.add_statistics(state.id, column_id, values.schema.field(0).type, statistics)
-    first, last = state.manifests[0], state.manifests[-1]
-    entry = ManifestEntry(
-        stage.pending,
-        state.rows,
-        len(grown),
-        first.first_time,
-        last.last_time,
-        first_row,
-        first.cut_front,
-        last.cut_back,
-    )
     return (entry,)

@@ -319,13 +319,7 @@ def _extents(
     for group in groups:
         first = group[0]
         if len(group) == 1 and same_ids(first.state, target):
-            table = tables[first.attempt]
-            first_row = stage.add_table(target, table, target.types)
-            (staged,) = first.state.manifests
-            first_time, last_time = staged.first_time, staged.last_time
-            yield ManifestEntry(
-                stage.pending, staged.rows, len(table), first_time, last_time, first_row
-            )
+            yield stage.add_table(target, tables[first.attempt], first.state.manifests)
             continue
         slices = merged.written(group, target, partial(_merged_rows, stage, group, target, schema))
         yield from stage.add_slices(target, slices)

@@ -74,7 +74,7 @@ class Reader:
     def times_of(self, number: int) -> Integers:
         """Return the index values of one row slice, as integers in the index's own unit."""
         if self._times is None or self._times[0] != number:
-            name = self._index_name()
+            name = str(self.schema.index)
             column = self.columns([name]).slice(number).column(name)
             self._times = (number, index_integers(column, name))
         return self._times[1]
@@ -123,11 +123,6 @@ class Reader:
             # The bound above was not that of a row.
             number += 1
         return self._end
-
-    def _index_name(self) -> str:
-        if self.schema.index is None:
-            raise IndexColumnError.required("a range of times")
-        return self.schema.index
 
 
 # --- edits ----------------------------------------------------------------------------------------
@@ -211,11 +206,8 @@ def _close_gaps(
     if reader is not None and len(gaps) >= _MOST_EDITS:
         enough = np.partition(gaps, len(gaps) - _MOST_EDITS)[len(gaps) - _MOST_EDITS]
         widest = int(min(enough, _WIDEST_GAP_ROWS))
-    cuts = (np.flatnonzero(gaps > widest) + 1).tolist()
-    joined = []
-    for low, high in zip([0, *cuts], [*cuts, len(planned)], strict=True):
-        joined.append(_join(planned[low:high], reader, state))
-    return joined
+    cuts = [0, *(np.flatnonzero(gaps > widest) + 1).tolist(), len(planned)]
+    return [_join(planned[low:high], reader, state) for low, high in itertools.pairwise(cuts)]
 
 
 def _join(run: Sequence[Planned], reader: Reader | None, state: SymbolState) -> Planned:

@@ -9,7 +9,7 @@ it ends has them written as they are by :meth:`Stage.flush`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.store.history.changes import Change, Removal, Replacement, Tried, resolved
 from tessel.store.history.rebase import Objection, ReadRange
 from tessel.store.history.snapshot import Overlay
-from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
+from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState, rows_of
 from tessel.store.history.versions import Commit, Versions
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest.builder import ManifestBuilder
@@ -162,7 +162,9 @@ class Stage:
 
     def write_segments(self, state: SymbolState, tables: Iterable[pa.Table]) -> list[WrittenSlice]:
         """Write rows with the columns of a state as segments that are in no manifest yet."""
-        return self._writer(state).write(tables)
+        columns, encodings = state.column_ids, state.encodings
+        writer = SegmentWriter(self.session, state.schema, columns, self._pack, encodings=encodings)
+        return writer.write(tables)
 
     def add_slices(
         self, state: SymbolState, slices: list[WrittenSlice]
@@ -177,28 +179,16 @@ class Stage:
         times = slices[0].first_time, slices[-1].last_time
         return (ManifestEntry(self.pending, rows, segments, *times, first_row),)
 
-    def write_slices(
-        self, state: SymbolState, tables: Iterable[pa.Table]
-    ) -> list[list[WrittenSlice]]:
-        """Write each table as segments of its own, which are in no manifest yet."""
-        made = []
-        for table in tables:
-            writer = self._writer(state)
-            made.append(writer.write([table]))
-        return made
-
-    def _writer(self, state: SymbolState) -> SegmentWriter:
-        return SegmentWriter(
-            self.session, state.schema, state.column_ids, self._pack, encodings=state.encodings
-        )
-
     def add_table(
-        self, state: SymbolState, table: SegmentTable, types: dict[int, pa.DataType]
-    ) -> int:
-        """Add segments that exist to the manifest; return where their rows begin in it."""
-        first_row = self.builder.rows_of(state.id)
-        self.builder.add_table(state.id, table, types)
-        return first_row
+        self, state: SymbolState, table: SegmentTable, extents: Sequence[ManifestEntry]
+    ) -> ManifestEntry:
+        """Add segments that exist to the manifest, those of some extents; return that of all."""
+        first, last, first_row = extents[0], extents[-1], self.builder.rows_of(state.id)
+        self.builder.add_table(state.id, table, state.types)
+        return ManifestEntry(
+            *(self.pending, rows_of(extents), len(table), first.first_time, last.last_time),
+            *(first_row, first.cut_front, last.cut_back),
+        )
 
     @property
     def pending(self) -> ManifestReference:

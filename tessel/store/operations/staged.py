@@ -20,12 +20,11 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.frames import Frame, describe_differences, read_frame
-from tessel.store.history.documents import Fields
+from tessel.store.history.documents import Fields, fields_of
 from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index, in_order
 from tessel.store.names import check_symbol_name, object_kind
 from tessel.store.operations.stage import Stage
-from tessel.store.pandas_shape import PandasShape
 from tessel.store.segment.writer import assign_column_ids
 
 _FORMAT = 1
@@ -87,15 +86,7 @@ class StagedRows:
 
     def to_json(self) -> dict[str, Any]:
         """Return the descriptor as plain data."""
-        return {
-            "tessel_staged": _FORMAT,
-            "store": self.store,
-            "symbol": self.symbol,
-            "task": self.task,
-            "attempt": self.attempt,
-            "base": self.base,
-            "state": self.state.to_json(),
-        }
+        return {"tessel_staged": _FORMAT, **fields_of(self), "state": self.state.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | str) -> Self:
@@ -117,14 +108,9 @@ class StagedRows:
             fields = Fields(dict(data), "the descriptor")
             if fields.integer("tessel_staged") != _FORMAT:
                 raise _no_descriptor("another release wrote it")
-            found = cls(
-                fields.text("store"),
-                check_symbol_name(fields.text("symbol")),
-                check_task(fields.text("task")),
-                fields.text("attempt"),
-                fields.integer("base"),
-                SymbolState.read(fields.fields("state")),
-            )
+            store, symbol, task, attempt = map(fields.text, _FIELDS[1:5])
+            state, base = SymbolState.read(fields.fields("state")), fields.integer("base")
+            found = cls(store, check_symbol_name(symbol), check_task(task), attempt, base, state)
         except CorruptStoreError as error:
             raise _no_descriptor(error.message) from error
         found._check()
@@ -269,7 +255,8 @@ def written_state(
     working = stage.find(symbol)
     before = None if working is None or working.base_name not in (None, symbol) else working.state
     first = 0 if before is None else before.next_column_id
-    ids = {name: staged[0].state.column_ids[name] for name in schema.names}
+    held, shape = staged[0].state, staged[0].state.pandas
+    ids = {name: held.column_ids[name] for name in schema.names}
     if not all(_is_free(name, number, schema, before) for name, number in ids.items()):
         ids = assign_column_ids(schema, first)
     return SymbolState(
@@ -278,13 +265,8 @@ def written_state(
         ids,
         max(first, 1 + max(ids.values())),
         metadata=metadata,
-        pandas=_pandas_of(staged[0].state, ids),
+        pandas=shape and shape.keyed({n: ids[name] for name, n in held.column_ids.items()}),
     )
-
-
-def _pandas_of(staged: SymbolState, ids: Mapping[str, int]) -> PandasShape | None:
-    keys = {number: ids[name] for name, number in staged.column_ids.items()}
-    return staged.pandas and staged.pandas.keyed(keys)
 
 
 def _is_free(name: str, number: int, schema: TableSchema, before: SymbolState | None) -> bool:

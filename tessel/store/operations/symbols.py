@@ -149,12 +149,8 @@ class CompactReport:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Row slices ``[first, last)`` that are written anew."""
-
-    first: int
-    last: int
+_Run = tuple[int, int]
+"""Row slices ``[first, last)`` that are written anew."""
 
 
 def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
@@ -168,11 +164,10 @@ def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
             return
         reader = stage.reader(working.state)
         edits = []
-        total = sum(run.last - run.first for run in runs)
-        for run in runs:
-            start = int(table.slice_start[run.first])
-            stop = int(table.slice_end[run.last - 1])
-            extents = stage.write_rows(state, _rows(reader, run, total))
+        total = sum(last - first for first, last in runs)
+        for first, last in runs:
+            start, stop = int(table.slice_start[first]), int(table.slice_end[last - 1])
+            extents = stage.write_rows(state, _rows(reader, range(first, last), total))
             edits.append(Edit(start, stop, extents))
     working.splice(edits, "compact")
 
@@ -185,9 +180,9 @@ def planned_compaction(
     segments, rewritten = segments_before, 0
     gone = np.zeros(len(table), dtype=bool)
     with options(segment_rows=current().segment_rows if target is None else target):
-        for run in _runs(table, columns):
-            rows = int(table.slice_end[run.last - 1] - table.slice_start[run.first])
-            inside = (table.slice_of >= run.first) & (table.slice_of < run.last)
+        for first, last in _runs(table, columns):
+            rows = int(table.slice_end[last - 1] - table.slice_start[first])
+            inside = (table.slice_of >= first) & (table.slice_of < last)
             gone |= inside
             fresh = -(-rows // current().segment_rows) * _fresh_segments(columns)
             segments += fresh - int(inside.sum())
@@ -232,12 +227,12 @@ def _runs(table: SegmentTable, columns: int) -> list[_Run]:
         after = -(-int(rows[first:last].sum()) // target) * fresh
         mostly_dead = bool((2 * rows[first:last] < table.slice_rows[first:last]).any())
         if after < before or (after == before and mostly_dead):
-            runs.append(_Run(first, last))
+            runs.append((first, last))
     return runs
 
 
-def _rows(reader: Reader, run: _Run, total: int) -> Iterator[pa.Table]:
-    for number in range(run.first, run.last):
+def _rows(reader: Reader, slices: range, total: int) -> Iterator[pa.Table]:
+    for number in slices:
         table = reader.slice(number)
         telemetry.emit("compact.slice", rows=len(table), bytes=table.nbytes, total=total)
         yield table

@@ -8,6 +8,7 @@ same when it is tried again, and mostly so are the columns they go into.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -192,14 +193,8 @@ class Merged:
             Raises ``LeaseExpiredError`` where an object of the transaction was condemned.
         """
         self._stage = stage
-        names = sorted(
-            {
-                segment.key.object
-                for slices in self._slices.values()
-                for each in slices
-                for segment in each.segments
-            }
-        )
+        written = itertools.chain.from_iterable(self._slices.values())
+        names = sorted({segment.key.object for each in written for segment in each.segments})
         try:
             for name in names:
                 stage.objects.size(name)

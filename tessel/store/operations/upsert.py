@@ -102,11 +102,10 @@ def _positions(reader: Reader, lookup: KeyLookup, keys: Sequence[str]) -> Intege
         place = lookup.places(table)
         here = np.flatnonzero(place >= 0)
         hit = place[here]
-        twice = np.bincount(hit, minlength=lookup.rows) + (found >= 0)
-        if (twice > 1).any() and (np.isin(np.flatnonzero(twice > 1), hit)).any():
-            at = int(np.flatnonzero(twice > 1)[np.isin(np.flatnonzero(twice > 1), hit)][0])
+        twice = np.flatnonzero(np.bincount(hit, minlength=lookup.rows) + (found >= 0) > 1)
+        if len(twice):
             raise InvalidInputError(
-                f"the key {lookup.shown(at)} is that of several rows of the symbol",
+                f"the key {lookup.shown(int(twice[0]))} is that of several rows of the symbol",
                 hint="upsert replaces one row by one: choose keys that tell rows apart",
             )
         found[hit] = start + here

@@ -179,17 +179,13 @@ class Working:
             if isinstance(piece, _Added):
                 waiting.append(piece)
                 continue
-            if piece.rows == 0:
-                # The end of the base: rows for the end stay apart from others.
-                last = [at for at, each in enumerate(waiting) if not each.at_end]
-                split = last[-1] + 1 if last else 0
-                waiting, at_end = waiting[:split], waiting[split:]
-                if waiting or piece.start > position:
-                    edits.append(self._edit(position, piece.start, waiting))
-                if at_end:
-                    edits.append(self._edit(piece.start, piece.start, at_end, at_end=True))
-            elif waiting or piece.start > position:
-                edits.append(self._edit(position, piece.start, waiting))
+            split = len(waiting)
+            while piece.rows == 0 and split and waiting[split - 1].at_end:
+                split -= 1  # at the end of the base, rows for the end stay apart from others
+            if split or piece.start > position:
+                edits.append(self._edit(position, piece.start, waiting[:split]))
+            if waiting[split:]:
+                edits.append(self._edit(piece.start, piece.start, waiting[split:], at_end=True))
             position, waiting = piece.stop, []
         return tuple(edits)
 

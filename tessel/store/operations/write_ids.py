@@ -8,7 +8,7 @@ stream are numbered, so of them the metadata keep the last one of each stream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
@@ -22,7 +22,7 @@ _KEPT = "tessel.writes"
 """The key of a symbol's metadata: a list of ids with their rows, the newest last."""
 
 _STREAMS = "tessel.streams"
-"""The key of a symbol's metadata: by id of a stream its last batch, as ``_LastBatch``."""
+"""The key of a symbol's metadata: by id of a stream its last batch, as ``_last_batch`` has it."""
 
 _MOST_KEPT = 1_000
 _ID_CHARACTERS = 200
@@ -54,26 +54,16 @@ class StreamBatch:
 WriteId = str | StreamBatch
 
 
-@dataclass(frozen=True, slots=True)
-class _LastBatch:
-    """The last batch of a stream that a symbol has: its number, its rows, and its query."""
+def _last_batch(metadata: Mapping[str, Any], stream: str) -> tuple[int, int, str | None] | None:
+    """Return number, rows and query of the last batch of a stream that a symbol has.
 
-    number: int
-    rows: int
-    query: str | None
-
-    @classmethod
-    def of(cls, metadata: Mapping[str, Any], stream: str) -> Self | None:
-        """Return what metadata tell of a stream; None for nothing, or what users have put there."""
-        found = metadata.get(_STREAMS)
-        match found.get(stream) if isinstance(found, Mapping) else None:
-            case [int(number), int(rows), str() | None as query]:
-                return cls(number, rows, query)
-        return None
-
-    def is_of(self, batch: StreamBatch) -> bool:
-        """Whether a batch is of the same query, as far as that is known."""
-        return batch.query is None or self.query in (None, batch.query)
+    None where metadata tell of none, and for what users have put there in its stead.
+    """
+    found = metadata.get(_STREAMS)
+    match found.get(stream) if isinstance(found, Mapping) else None:
+        case [int(number), int(rows), str() | None as query]:
+            return number, rows, query
+    return None
 
 
 def check_write_id(write_id: WriteId, option: str = "write_id") -> str:
@@ -115,15 +105,16 @@ def is_written(
 
 
 def _is_last(metadata: Mapping[str, Any], symbol: str, batch: StreamBatch, rows: int) -> bool:
-    last = _LastBatch.of(metadata, batch.stream)
+    last = _last_batch(metadata, batch.stream)
     if last is None:
         return False
-    same = last.is_of(batch)
-    if same and batch.number == last.number:
-        if rows == last.rows:
+    number, before, query = last
+    same = batch.query is None or query in (None, batch.query)  # as far as queries are known
+    if same and batch.number == number:
+        if rows == before:
             return True
         raise InvalidInputError(
-            f"batch {batch.number} of stream {batch.stream!r} stands for {last.rows} rows that "
+            f"batch {batch.number} of stream {batch.stream!r} stands for {before} rows that "
             f"symbol {symbol!r} has already, and now for {rows}",
             hint="a batch that is run again must bring the same rows: let its source and what is "
             "computed from it give the same each time",
@@ -131,11 +122,11 @@ def _is_last(metadata: Mapping[str, Any], symbol: str, batch: StreamBatch, rows:
             stream_id=batch.stream,
             batch=batch.number,
         )
-    if (same and batch.number == last.number + 1) or batch.restart:
+    if (same and batch.number == number + 1) or batch.restart:
         return False
     why = "does not follow" if same else "comes from another query, or another checkpoint, than"
     raise InvalidInputError(
-        f"batch {batch.number} {why} batch {last.number} of stream {batch.stream!r}, the last one "
+        f"batch {batch.number} {why} batch {number} of stream {batch.stream!r}, the last one "
         f"that symbol {symbol!r} has",
         hint="go on from the checkpoint of the stream; or give the stream an id of its own; or say "
         'that it begins anew: option("stream_restart", True), and rows that both bring are there '
@@ -143,7 +134,7 @@ def _is_last(metadata: Mapping[str, Any], symbol: str, batch: StreamBatch, rows:
         symbol=symbol,
         stream_id=batch.stream,
         batch=batch.number,
-        last=last.number,
+        last=number,
     )
 
 
@@ -158,9 +149,9 @@ def with_write(
     streams = dict(streams) if isinstance(streams, Mapping) else {}
     rows = sum(each.rows for each in staged)
     if isinstance(write_id, StreamBatch):
-        last = _LastBatch.of(before, write_id.stream)
+        last = _last_batch(before, write_id.stream)
         # A batch without a task knows no query.
-        query = write_id.query or (None if last is None else last.query)
+        query = write_id.query or (None if last is None else last[2])
         streams[write_id.stream] = [write_id.number, rows, query]
     elif write_id is not None:
         kept.append((write_id, rows))

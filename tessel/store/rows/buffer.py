@@ -168,27 +168,23 @@ class RowBuffer:
         for field, value in zip(schema.fields, values, strict=True):
             if is_missing(value):
                 self._mark_null(bitmap, field)
-                stored.append(b"" if field.is_variable else _zero(field))
+                nothing = b"" if field.is_variable else bytes(field.size)
+                stored.append(nothing if field.type.getter in ("str", "bytes") else 0)
             else:
                 stored.append(field.type.stored(value, field.name))
         self._check_heap(sum(len(data) for data in stored if isinstance(data, bytes)))
         self._grow()
-        packed: list[Any] = []
-        heaps = iter(self._heaps)
-        for field, data in zip(schema.fields, stored, strict=True):
-            if field.is_variable:
-                heap = next(heaps)
-                packed += (len(heap), len(data))
-                heap += data
-            else:
-                packed.append(data)
         record = memoryview(self._chunk)[self._end : self._end + schema.fixed_size]
         if bitmap:
             record[schema.null_bitmap_offset : schema.null_bitmap_offset + len(bitmap)] = bitmap
-        values_left = iter(packed)
-        for field, codec in zip(schema.fields, schema.codecs, strict=True):
-            width = 2 if field.is_variable else 1
-            codec.pack_into(record, field.offset, *(next(values_left) for _ in range(width)))
+        heaps = iter(self._heaps)
+        for field, codec, data in zip(schema.fields, schema.codecs, stored, strict=True):
+            packed: tuple[Any, ...] = (data,)
+            if field.is_variable:
+                heap = next(heaps)
+                packed = len(heap), len(data)
+                heap += data
+            codec.pack_into(record, field.offset, *packed)
         self._end += schema.fixed_size
 
     def _mark_null(self, bitmap: bytearray, field: FieldLayout) -> None:
@@ -205,12 +201,6 @@ class RowBuffer:
                 "the text of a batch passes what an offset of 32 bits can reach",
                 hint="take the rows more often",
             )
-
-
-def _zero(field: FieldLayout) -> Any:
-    if field.type.getter == "bytes":
-        return bytes(field.size)
-    return 0
 
 
 def _appender(buffer: RowBuffer) -> Callable[..., None]:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.errors import RowFormatError, SchemaMismatchError, UnsupportedTypeError
-from tessel.store.rows.schema import NULLS, FieldLayout, Layout, RowSchema
+from tessel.expression.text_bytes import byte_offsets
+from tessel.store.rows.schema import HEADER, NULLS, FieldLayout, Layout, RowSchema
 
 if TYPE_CHECKING:
     from tessel.store.rows.rows import Rows
@@ -25,18 +26,11 @@ _MOST_SMALL_OFFSETS = 2**31 - 1
 
 def arrow_columns(rows: Rows) -> list[pa.Array]:
     """Return all fields of all rows as Arrow arrays; bits of null are looked at once for all."""
+    fields = rows.schema.fields
+    nulls = np.zeros(len(fields), np.uint8)
     if rows.schema.null_bitmap_size and len(rows.records):
-        bits = np.bitwise_or.reduce(rows.records[NULLS], axis=0)
-    else:
-        bits = np.zeros(rows.schema.null_bitmap_size, np.uint8)
-    return [
-        arrow_column(
-            rows,
-            field,
-            has_nulls=len(bits) > 0 and bool(bits[field.null_bit >> 3] >> (field.null_bit & 7) & 1),
-        )
-        for field in rows.schema.fields
-    ]
+        nulls = np.unpackbits(np.bitwise_or.reduce(rows.records[NULLS], axis=0), bitorder="little")
+    return [arrow_column(rows, each, has_nulls=nulls[each.null_bit] > 0) for each in fields]
 
 
 def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> pa.Array:
@@ -46,7 +40,7 @@ def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> p
     validity = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     null_count = 0 if nulls is None else int(np.count_nonzero(nulls))
     if field.is_variable:
-        buffers = _text_buffers(rows, field, nulls)
+        buffers = _text_buffers(rows, field)
         return pa.Array.from_buffers(field.type.arrow, count, [validity, *buffers], null_count)
     stored = rows.records[field.name]
     if field.type.getter == "bool":
@@ -83,7 +77,7 @@ def row_texts(
     if rows.starts is None:
         limits, least = np.full(1, len(rows.heap)), 0
     else:
-        limits = rows.records[rows.schema.header_field][:, 1].astype(np.int64)
+        limits = rows.records[HEADER][:, 1].astype(np.int64)
         least = rows.schema.fixed_size
     wrong = np.flatnonzero((lengths > 0) & ((ends > limits) | (starts < least)))
     if len(wrong):
@@ -97,9 +91,7 @@ def row_texts(
     return (starts if rows.starts is None else starts + rows.starts), lengths
 
 
-def _text_buffers(
-    rows: Rows, field: FieldLayout, nulls: npt.NDArray[np.bool_] | None
-) -> list[pa.Buffer]:
+def _text_buffers(rows: Rows, field: FieldLayout) -> list[pa.Buffer]:
     large = str(field.type.arrow).startswith("large")
     offset_type = np.int64 if large else np.int32
     starts, lengths = row_texts(rows, field)
@@ -138,7 +130,7 @@ def records_of_batch(
         )
     records = np.zeros(batch.num_rows, schema.dtype)
     if schema.layout is Layout.ALIGNED:
-        records[schema.header_field] = (schema.schema_id, schema.fixed_size)
+        records[HEADER] = (schema.schema_id, schema.fixed_size)
     texts: list[npt.NDArray[np.uint8]] = []
     end = 0
     for field in schema.fields:
@@ -215,10 +207,8 @@ def _texts_of(
     column: pa.Array,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Return starts, lengths and the bytes of a text column, which begin at 0."""
-    kind = np.int64 if str(column.type).startswith("large") else np.int32
-    _, places, data = column.buffers()
-    width = np.dtype(kind).itemsize
-    offsets = np.frombuffer(places, kind, len(column) + 1, column.offset * width).astype(np.int64)
+    places, data = byte_offsets(column)
+    offsets = places.astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[first:last]
     return offsets[:-1] - first, np.diff(offsets), held

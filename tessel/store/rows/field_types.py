@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import operator
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,14 @@ class FieldType:
         Timestamps and dates are ``numpy.datetime64``, durations and times of day ``timedelta64``,
         of their unit: Python's own do not hold all that is stored.
         """
-        return _SHOWN.get(self.arrow.id, _as_is)(self, stored)
+        made = _SHOWN.get(self.arrow.id)
+        if made is not None:
+            return made(stored, _UNITS.get(self.arrow.id) or self.arrow.unit)
+        if self.getter == "bool":
+            return bool(stored)
+        if self.getter == "str":
+            return str(stored, "utf-8")
+        return bytes(stored) if self.getter == "bytes" else stored
 
 
 _EXPECTED = {
@@ -178,29 +184,10 @@ def _to_bytes(kind: FieldType, value: Any) -> bytes:
     return data
 
 
-def _as_is(kind: FieldType, stored: Any) -> Any:
-    if kind.getter == "bool":
-        return bool(stored)
-    if kind.getter == "str":
-        return str(stored, "utf-8")
-    return bytes(stored) if kind.getter == "bytes" else stored
-
-
-def _datetime64(kind: FieldType, stored: Any) -> np.datetime64:
-    unit: Any = _UNITS.get(kind.arrow.id) or kind.arrow.unit
-    return np.datetime64(stored, unit)
-
-
-def _timedelta64(kind: FieldType, stored: Any) -> np.timedelta64:
-    return np.timedelta64(stored, kind.arrow.unit)
-
-
 _UNITS = {pa.lib.Type_DATE32: "D", pa.lib.Type_DATE64: "ms"}
-_SHOWN: dict[int, Callable[[FieldType, Any], Any]] = {
-    pa.lib.Type_TIMESTAMP: _datetime64,
-    pa.lib.Type_DATE32: _datetime64,
-    pa.lib.Type_DATE64: _datetime64,
-    pa.lib.Type_DURATION: _timedelta64,
-    pa.lib.Type_TIME32: _timedelta64,
-    pa.lib.Type_TIME64: _timedelta64,
+_SHOWN: dict[int, Any] = {
+    **dict.fromkeys((pa.lib.Type_TIMESTAMP, *_UNITS), np.datetime64),
+    pa.lib.Type_DURATION: np.timedelta64,
+    pa.lib.Type_TIME32: np.timedelta64,
+    pa.lib.Type_TIME64: np.timedelta64,
 }

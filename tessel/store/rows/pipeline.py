@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import fill_null, numpy_array
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, InvalidInputError
 from tessel.expression.checking import cannot_raise
 from tessel.expression.context import ExpressionContext
@@ -197,14 +197,12 @@ def _array(
     """Return an output of a program as an array of its type."""
     values: npt.NDArray[Any]
     if pa.types.is_boolean(kind):
-        values = np.packbits(bits != 0, bitorder="little")
+        values = bits != 0
     elif pa.types.is_floating(kind):
         values = bits.view(np.float64).copy()
     else:
         values = bits.astype(f"i{kind.bit_width // 8}")
-    nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
-    validity = pa.py_buffer(np.packbits(valid != 0, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(kind, len(bits), [validity, pa.py_buffer(values)], nulls)
+    return arrow_array(values, mask=None if valid is None else valid == 0).view(kind)
 
 
 _NO_COLUMN = "\0"
@@ -270,21 +268,10 @@ class RowPipeline:
             for name, each in chosen.items()
             if name not in self._plain
         }
-        self.output_schema = pa.schema(
-            [
-                pa.field(
-                    name,
-                    schema.field(self._plain[name]).type.arrow
-                    if name in self._plain
-                    else _result_type(self._select[name], table),
-                )
-                for name in chosen
-            ]
-        )
-        computed = {
-            name: (each.expression(), self.output_schema.field(name).type)
-            for name, each in self._select.items()
-        }
+        kinds = {name: schema.field(field).type.arrow for name, field in self._plain.items()}
+        kinds |= {name: _result_type(each, table) for name, each in self._select.items()}
+        self.output_schema = pa.schema([(name, kinds[name]) for name in chosen])
+        computed = {name: (each.expression(), kinds[name]) for name, each in self._select.items()}
         condition = None if self._where is None else self._where.expression()
         self._program = FieldProgram(schema, condition, computed)
         left = self._program.left

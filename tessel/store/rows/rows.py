@@ -24,7 +24,7 @@ from tessel.store.rows.columns import (
     records_of_batch,
     row_texts,
 )
-from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
+from tessel.store.rows.schema import HEADER, FieldLayout, Layout, RowSchema
 from tessel.store.rows.wire import BATCH_HEADER, batch_header, parse_batch, parse_records
 
 Value = TypeVar("Value")
@@ -251,14 +251,14 @@ class Rows(Sequence[EventRow]):
             return self.records.tobytes()
         # Aligned rows carry their text themselves.
         assert self.starts is not None
-        ends = self.starts + self.records[self.schema.header_field][:, 1]
+        ends = self.starts + self.records[HEADER][:, 1]
         return b"".join(self.heap[a:b].data for a, b in zip(self.starts, ends, strict=True))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows and their text, in memory and on the wire."""
         if self.starts is not None:
-            return int(self.records[self.schema.header_field][:, 1].sum())
+            return int(self.records[HEADER][:, 1].sum())
         header = BATCH_HEADER.size if self.schema.layout is Layout.PACKED else 0
         return header + self.records.nbytes + len(self.heap)
 

@@ -37,7 +37,9 @@ from tessel.store.rows.field_types import FieldType, field_type
 NULLS = "\0nulls"
 """Name of the null bitmap among the fields of the dtype; no column can have it."""
 
-_HEADER = "\0header"
+HEADER = "\0header"
+"""Name of the header among the fields of the dtype of an aligned row."""
+
 _ROW_HEADER_BYTES = 8
 _MOST_ROW_BYTES = 1 << 24
 _MOST_FIELDS = 65_535
@@ -227,7 +229,7 @@ class RowSchema:
             formats.append(("|u1", (self.null_bitmap_size,)))
             offsets.append(self.null_bitmap_offset)
         if self.layout is Layout.ALIGNED:
-            names.append(_HEADER)
+            names.append(HEADER)
             formats.append(("<u4", (2,)))
             offsets.append(0)
         return np.dtype(
@@ -239,11 +241,6 @@ class RowSchema:
         """What packs and unpacks each field: its value, or the pair of offset and length."""
         order = "<" if self.byte_order == "little" else ">"
         return tuple(struct.Struct(order + (field.type.code or "II")) for field in self.fields)
-
-    @property
-    def header_field(self) -> str:
-        """Name of the header among the fields of the dtype of an aligned row."""
-        return _HEADER
 
     def field(self, name: str | int) -> FieldLayout:
         """Return a field by name or position; raises ``ColumnNotFoundError`` for others."""

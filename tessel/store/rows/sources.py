@@ -181,7 +181,9 @@ class FileTail:
         RowFormatError
             For bytes that are not rows of the schema, or half a row at the end.
         """
-        yield from self.follow(_set())
+        stop = threading.Event()
+        stop.set()
+        yield from self.follow(stop)
 
     def follow(self, stop: threading.Event) -> Iterator[Rows]:
         """Give rows as they are written until ``stop`` is set, and then what is there still.
@@ -216,12 +218,6 @@ class FileTail:
                 f"{str(self._path)!r} has {length} bytes now, and {read} of it were read",
                 hint="it was cut or written anew: begin another tail at position 0",
             )
-
-
-def _set() -> threading.Event:
-    event = threading.Event()
-    event.set()
-    return event
 
 
 _SOCKET_BYTES = 1 << 18

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import RowFormatError
-from tessel.store.rows.schema import Layout, RowSchema
+from tessel.store.rows.schema import HEADER, Layout, RowSchema
 
 BATCH_HEADER = struct.Struct("<4sHHIIQQ")
 """magic, version, reserved, schema id, row size, rows, bytes of the heap."""
@@ -158,12 +158,12 @@ def _starts(schema: RowSchema, data: BytesLike) -> list[int]:
 
 
 def _check_headers(schema: RowSchema, records: npt.NDArray[np.void]) -> None:
-    headers = records[schema.header_field]
-    if len(headers):
-        wrong = np.flatnonzero(headers[:, 0] != schema.schema_id)
-        _check_schema_id(schema, int(headers[wrong[0], 0]) if len(wrong) else schema.schema_id)
-        wrong = np.flatnonzero(headers[:, 1] != schema.fixed_size)
-        _check_row_length(schema, int(headers[wrong[0], 1]) if len(wrong) else schema.fixed_size)
+    headers = records[HEADER]
+    wrong = headers[:, 0] != schema.schema_id
+    wrong |= headers[:, 1] != schema.fixed_size
+    for schema_id, length in headers[wrong][:1].tolist():
+        _check_schema_id(schema, schema_id)
+        _check_row_length(schema, length)
 
 
 def _check_schema_id(schema: RowSchema, schema_id: int) -> None:

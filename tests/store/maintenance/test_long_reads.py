@@ -30,7 +30,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ours = long_reads._Watch()
     monkeypatch.setattr(long_reads, "_watch", ours)
     yield
-    ours.stop()
+    ours._stopped.set()
+    if ours._thread is not None:
+        ours._thread.join()
 
 
 def _leases(objects: MemoryObjects) -> list[str]:

@@ -147,6 +147,12 @@ def _named(events: list[Event], name: str) -> list[dict[str, Any]]:
     return [each.attributes for each in events if each.name == f"manifests.{name}"]
 
 
+def _wait_for(preloader: Preloader) -> None:
+    """Wait until all that a process has begun to fetch is there."""
+    for thread in list(preloader._threads.values()):
+        thread.join()
+
+
 def test_opening_fetches_what_the_configuration_wants(tmp_path: Path, events: list[Event]) -> None:
     uri = str(tmp_path / "store")
     store = Repository.open(uri)
@@ -158,21 +164,21 @@ def test_opening_fetches_what_the_configuration_wants(tmp_path: Path, events: li
     (extent,) = store.at(None).snapshot["a"].manifests
     opened = Repository.open(uri, read_only=True)
     assert opened._preloader is not None
-    opened._preloader.wait()
+    _wait_for(opened._preloader)
     assert len(opened._manifests) == 1
     assert opened._manifests.get(extent.reference.object) is not None
     dev = opened.on_branch("dev")
     assert dev._preloader is not None
-    dev._preloader.wait()
+    _wait_for(dev._preloader)
     assert len(dev._manifests) == 1
     assert dev._manifests.get(extent.reference.object) is not None
     opened.view("a", as_of="v1")
-    opened._preloader.wait()
+    _wait_for(opened._preloader)
     sessions = [each["session"] for each in _named(events, "preloaded")]
     assert sessions[-3:] == ["main", "dev", "v1"]
     none = Repository.open(uri, manifests=ManifestConfiguration(preload=Preload(max_manifests=0)))
     assert none._preloader is not None
-    none._preloader.wait()
+    _wait_for(none._preloader)
     assert not none._manifests
 
 
@@ -208,7 +214,7 @@ def test_a_failure_to_preload_fails_no_read_and_is_reported(events: list[Event])
 
     store._preloader = Preloader(broken)
     store.preload()
-    store._preloader.wait()
+    _wait_for(store._preloader)
     assert [each["error"] for each in _named(events, "preload-failed")] == ["the network is down"]
     assert_same(read(store.view("a")), ROWS)
 
@@ -235,11 +241,11 @@ def test_a_forked_child_reads_and_preloads_anew() -> None:
             assert read(store.view("a")).num_rows == 3
             store.preload()
             assert len(store._preloader._threads) == 1
-            store._preloader.wait()
+            _wait_for(store._preloader)
             code = 0
         finally:
             os._exit(code)
     release.set()
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    store._preloader.wait()
+    _wait_for(store._preloader)

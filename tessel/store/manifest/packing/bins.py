@@ -24,6 +24,7 @@ from tessel.store.manifest.packing.plan import (
     Membership,
     Placement,
     Run,
+    SymbolContent,
     content_of,
     tails_of,
 )
@@ -45,24 +46,26 @@ class Item:
         How many times bigger than estimated a segment was found to be.
     """
 
-    id: int
-    name: str
-    estimated_rate: int
-    runs: tuple[Run, ...]
+    content: SymbolContent
     tails: tuple[Placement, ...] = ()
     home: str | None = None
     set_before: str | None = None
     inflation: Fraction = Fraction(1)
 
+    @property
+    def id(self) -> int:
+        """The id of the symbol."""
+        return self.content.id
+
     @cached
     def rate(self) -> int:
         """Bytes of a segment as far as they are known."""
-        return math.ceil(self.estimated_rate * self.inflation)
+        return math.ceil(self.content.bytes_per_segment * self.inflation)
 
     @cached
     def segments(self) -> int:
         """How many segments are packed."""
-        return sum(run.segments for run in self.runs)
+        return sum(run.segments for run in self.content.runs)
 
     @property
     def size(self) -> int:
@@ -95,16 +98,9 @@ def make_items(
             for each in behind:
                 start, stop = stop, stop + membership.segments_of(symbol, each)
                 tails.append(Placement(start, stop, each))
-        item = Item(
-            content.id,
-            content.name,
-            content.bytes_per_segment,
-            content.runs,
-            tuple(tails),
-            _home(symbol, content.runs, membership),
-            _set_before(symbol, membership),
-            inflation.get(symbol, Fraction(1)),
-        )
+        home, sets = _home(symbol, content.runs, membership), membership.manifests_of(symbol)
+        known = next((each for each in map(membership.set_of, sets) if each is not None), None)
+        item = Item(content, tuple(tails), home, known, inflation.get(symbol, Fraction(1)))
         if item.segments:
             items.append(item)
     return items
@@ -115,11 +111,6 @@ def _home(symbol: int, runs: tuple[Run, ...], membership: Membership) -> str | N
         return None
     whole = membership.segments_of(symbol, runs[0].manifest) == runs[0].segments
     return runs[0].manifest if whole else None
-
-
-def _set_before(symbol: int, membership: Membership) -> str | None:
-    sets = map(membership.set_of, membership.manifests_of(symbol))
-    return next((found for found in sets if found is not None), None)
 
 
 Bin = list[Item]
@@ -236,14 +227,15 @@ def split(
     ends = range(1, item.all_segments + 1) if slice_ends is None else slice_ends
     if not len(ends) or ends[-1] != item.all_segments:
         raise InvalidInputError(
-            f"the row slices of symbol {item.name!r} do not end at its {item.all_segments} segments"
+            f"the row slices of symbol {item.content.name!r} do not end at its "
+            f"{item.all_segments} segments"
         )
     # What lies in the store was measured before it was uploaded, whatever the estimate says now.
     order: Sequence[str] = ()
     own: list[Placement] = []
     if membership is not None:
         order = membership.manifests_of(item.id)
-        most = _most_segments(target, item.estimated_rate)
+        most = _most_segments(target, item.content.bytes_per_segment)
         own = _own_pieces(target, item, membership, ends, most, afresh=afresh)
     pieces: list[Placement] = []
     start = 0
@@ -278,7 +270,7 @@ def _own_pieces(
     """
     found = []
     start = 0
-    for run in item.runs:
+    for run in item.content.runs:
         stop = start + run.segments
         if (
             run.manifest is not None

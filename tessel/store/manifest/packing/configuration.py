@@ -7,8 +7,8 @@ known; after that, the packing assumes. It is plain data both ways and stored wi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -195,25 +195,16 @@ class ManifestConfiguration:
             sets = (*sets, ManifestSet(DEFAULT_SET))
         object.__setattr__(self, "sets", sets)
         object.__setattr__(self, "rules", rules)
-        check(self, ManifestSet, ManifestRule, Preload)
+        check(self)
 
     @cached
     def packing_order(self) -> tuple[ManifestSet, ...]:
         """All sets, each before the one it overflows to; otherwise in the order given."""
-        place = {each.name: at for at, each in enumerate(self.sets)}
-        from graphlib import TopologicalSorter
-
-        sorter = TopologicalSorter[str]({each.name: () for each in self.sets})
-        for each in self.sets:
-            if each.overflow_to is not None:
-                sorter.add(each.overflow_to, each.name)
-        sorter.prepare()
-        order: list[ManifestSet] = []
-        ready: list[str] = []
-        while sorter.is_active():
-            ready = sorted([*ready, *sorter.get_ready()], key=place.__getitem__)
-            order.append(self.sets[place[ready[0]]])
-            sorter.done(ready.pop(0))
+        left, order = list(self.sets), list[ManifestSet]()
+        while left:
+            targets = {each.overflow_to for each in left}  # of which none is in a loop
+            order.append(next(each for each in left if each.name not in targets))
+            left.remove(order[-1])
         return tuple(order)
 
     def set_named(self, name: str) -> ManifestSet:
@@ -290,10 +281,9 @@ class ManifestConfiguration:
         """
         check_keys(document, "", cls)
         given: dict[str, Any] = dict(document)
-        if "sets" in given:
-            given["sets"] = _read(given["sets"], "sets", ManifestSet)
-        if "rules" in given:
-            given["rules"] = _read(given["rules"], "rules", ManifestRule)
+        for key, kind in {"sets": ManifestSet, "rules": ManifestRule}.items():
+            if key in given:
+                given[key] = _read(given[key], key, kind)
         if "preload" in given:
             check_keys(given["preload"], "preload", Preload)
             given["preload"] = Preload(**given["preload"])
@@ -303,42 +293,25 @@ class ManifestConfiguration:
         """Return the configuration as tables for people; null is no limit."""
         from tessel.display.documents import Document, Table
 
-        sets = Table(
-            "sets",
-            (
-                "set",
-                "max_segments",
-                "symbols_per_manifest",
-                "cardinality",
-                "overflow_to",
-                "max_bytes",
-            ),
-            tuple(tuple(asdict(each).values()) for each in self.sets),
-        )
+        columns = ("set", *(option.name for option in fields(ManifestSet)[1:]))
+        sets = Table("sets", columns, tuple(tuple(asdict(each).values()) for each in self.sets))
         rules = Table(
             "rules",
             ("symbols", "least segments", "most segments", "target"),
             tuple((each.symbols, *each.segments, each.target) for each in self.rules),
             notes=(f"the first that matches decides; the others go to {DEFAULT_SET!r}",),
         )
-        preload = Table(
-            "preload",
-            ("symbols", "max_segments", "max_manifests"),
-            tuple(
-                (each, self.preload.max_segments, self.preload.max_manifests)
-                for each in self.preload.symbols
-            ),
-        )
+        symbols, *most = asdict(self.preload).values()
+        names = tuple(option.name for option in fields(Preload))
+        preload = Table("preload", names, tuple((each, *most) for each in symbols))
         return Document("manifest sets", (sets, rules, preload))
 
 
 def _read(items: Any, path: str, kind: type[Any]) -> Iterable[Any]:
-    made = []
-    for at, item in enumerate(entries_of(items, path)):
+    entries = entries_of(items, path)
+    for at, item in enumerate(entries):
         check_keys(item, f"{path}[{at}]", kind)
-        options: Mapping[str, Any] = item
-        made.append(kind(**options))
-    return tuple(made)
+    return tuple(kind(**item) for item in entries)
 
 
 @functools.cache

@@ -29,7 +29,6 @@ from tessel.store.manifest.packing.leaf_folds import LeafFolds
 from tessel.store.manifest.packing.pack import pack
 from tessel.store.manifest.packing.plan import (
     Changes,
-    Part,
     PlannedManifest,
     Run,
     SymbolContent,
@@ -45,10 +44,11 @@ from tessel.store.manifest.packing.rows import (
     EncodedManifest,
     PackedRows,
     Staged,
+    bytes_per_segment,
     encode,
     in_memory,
 )
-from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership, bytes_per_segment
+from tessel.store.manifest.packing.snapshot_membership import SnapshotMembership
 from tessel.store.manifest.packing.tails import FoldPlan, plan_folds, plan_tails
 from tessel.store.manifest.packing.validation import DEFAULT_SET
 
@@ -207,13 +207,7 @@ class Flush:
                 _, state = self._edited[join.symbol]
                 last = state.manifests[-len(join.manifests) :]
                 sources[join.symbol] = PackedRows(state, last, staged)
-            planned = PlannedManifest.of(
-                None,
-                [
-                    (Part(symbol, 0, rows.segments), bytes_per_segment(rows.state))
-                    for symbol, rows in sources.items()
-                ],
-            )
+            planned = PlannedManifest.of(None, [rows.rated for rows in sources.values()])
             encoded = encode(planned, sources)
             if len(group) > 1 and self._is_too_big(planned, len(encoded.data)):
                 half = len(group) // 2

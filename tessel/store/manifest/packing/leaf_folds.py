@@ -20,14 +20,13 @@ from dataclasses import field
 
 from tessel.lazy import dataclass
 from tessel.options import current
-from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay
-from tessel.store.history.symbol import Packing, SymbolPacking, SymbolState
+from tessel.store.history.symbol import Packing, SymbolPacking
 from tessel.store.manifest.packing.bins import fill_in_order
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
-from tessel.store.manifest.packing.plan import Part, PlannedManifest, estimate_bytes_per_segment
+from tessel.store.manifest.packing.plan import PlannedManifest, estimate_bytes_per_segment
 from tessel.store.manifest.packing.rows import EncodedManifest, PackedRows, Staged, encode
-from tessel.store.manifest.packing.snapshot_membership import bytes_per_segment
 
 LEAF_TAILS = 32
 """A leaf with so many tails is folded."""
@@ -58,8 +57,7 @@ def plan_leaf_fold(
     It is due when the leaf has ``LEAF_TAILS`` tails, or when half of a manifest is dead. To the
     leaf, rows that another leaf has in its manifest (which a split leaves so) are dead too.
     """
-    found = _Manifests(symbols)
-    if not found.due:
+    if not _fates(symbols)[0]:
         return None
     most = current().segment_columns
     packed = []
@@ -69,42 +67,35 @@ def plan_leaf_fold(
         if configuration.leaf_set(symbol.name, segments, segments * rate):
             packed.append(symbol)
     # Tails of large symbols, which are not the leaf's to fold, do not make it due.
-    found = _Manifests(packed)
-    if not found.due:
+    due, held, stays = _fates(packed)
+    if not due:
         return None
-    return LeafFold(tuple(symbol.name for symbol in packed), found.staying(packed))
+    before = frozenset[str]()
+    while stays != before:  # half of a manifest that stays must live on once all is folded
+        live = dict.fromkeys(stays, 0)
+        for symbol in packed:
+            for manifest, segments, *_ in symbol.extents[: fold_start(symbol.extents, stays)]:
+                live[manifest] += segments
+        before, stays = stays, frozenset(m for m in stays if 2 * live[m] > held[m])
+    return LeafFold(tuple(symbol.name for symbol in packed), stays)
 
 
-class _Manifests:
-    """What a leaf has in manifests: how many tails, and which manifests die."""
-
-    def __init__(self, symbols: Iterable[SymbolPacking]) -> None:
-        live: dict[str, int] = {}
-        held: dict[str, int] = {}
-        tails: set[str] = set()
-        self._held = held
-        for symbol in symbols:
-            for manifest, segments, set_name, packed in symbol.extents:
-                if packed is not None:
-                    held[manifest] = packed
-                    live[manifest] = live.get(manifest, 0) + segments
-                elif set_name is None:
-                    tails.add(manifest)
-        fragments = {manifest for manifest in held if live[manifest] < _LEAST_LIVE}
-        dying = {manifest for manifest, packed in held.items() if 2 * live[manifest] <= packed}
-        self.due = bool(dying) or len(tails) + len(fragments) >= LEAF_TAILS
-        self._stays = frozenset(held.keys() - dying - fragments)
-
-    def staying(self, symbols: Sequence[SymbolPacking]) -> frozenset[str]:
-        """Return the manifests that stay: half of one must live on once all is folded."""
-        before, stays = frozenset[str](), self._stays
-        while stays != before:
-            live = dict.fromkeys(stays, 0)
-            for symbol in symbols:
-                for manifest, segments, *_ in symbol.extents[: fold_start(symbol.extents, stays)]:
-                    live[manifest] += segments
-            before, stays = stays, frozenset(m for m in stays if 2 * live[m] > self._held[m])
-        return stays
+def _fates(symbols: Iterable[SymbolPacking]) -> tuple[bool, dict[str, int], frozenset[str]]:
+    """Return whether a leaf is due, what its manifests were packed with, and which may stay."""
+    live: dict[str, int] = {}
+    held: dict[str, int] = {}
+    tails: set[str] = set()
+    for symbol in symbols:
+        for manifest, segments, set_name, packed in symbol.extents:
+            if packed is not None:
+                held[manifest] = packed
+                live[manifest] = live.get(manifest, 0) + segments
+            elif set_name is None:
+                tails.add(manifest)
+    fragments = {manifest for manifest in held if live[manifest] < _LEAST_LIVE}
+    dying = {manifest for manifest, packed in held.items() if 2 * live[manifest] <= packed}
+    due = bool(dying) or len(tails) + len(fragments) >= LEAF_TAILS
+    return due, held, frozenset(held.keys() - dying - fragments)
 
 
 def fold_start(extents: Sequence[Packing], stays: Container[str]) -> int:
@@ -135,13 +126,8 @@ or fewer digits each time, and a cut may be a matter of one byte. What then stil
 is folded when one of them is touched again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Join:
-    """The extents of a symbol that are folded, and what the commit makes of it."""
-
-    name: str
-    state: SymbolState
-    rows: PackedRows
+_Join = tuple[str, PackedRows]
+"""The name of a symbol, and its extents that are folded."""
 
 
 @dataclass(frozen=True)
@@ -170,15 +156,13 @@ class LeafFolds:
                 return [], []
             # What was folded takes more or fewer bytes in its leaf, so that may be cut elsewhere.
             repackings = [
-                Repacking(
-                    join.name, join.state.id, join.rows.extents, (made.entries[join.state.id, 0],)
-                )
+                Repacking(name, rows.state.id, rows.extents, (made.entries[rows.state.id, 0],))
                 for group, made in encoded
-                for join in group
+                for name, rows in group
             ]
             tried = self.after.copy()
             for each in repackings:
-                apply(each, tried, 0)
+                each.apply(tried, 0)
             found = [list(leaf.packings()) for leaf in tried.changed_leaves()]
             if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
                 break
@@ -214,21 +198,14 @@ class LeafFolds:
                 extents.pop()
             start = fold_start([each.packing for each in extents], plan.stays)
             if start < len(extents):
-                rows = PackedRows(state, extents[start:], self.staged)
-                yield _Join(name, state, rows)
+                yield name, PackedRows(state, extents[start:], self.staged)
 
     def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
-        planned = PlannedManifest.of(
-            None if target is None else target.name,
-            [
-                (Part(join.state.id, 0, join.rows.segments), bytes_per_segment(join.state))
-                for join in group
-            ],
-            of_leaf=target is not None,
-        )
+        name, rated = None if target is None else target.name, [rows.rated for _, rows in group]
+        planned = PlannedManifest.of(name, rated, of_leaf=target is not None)
         # Encoded once: all that was cut in the same places stays as long as it is.
         if planned not in self._made:
-            sources = {join.state.id: join.rows for join in group}
+            sources = {rows.state.id: rows for _, rows in group}
             self._made[planned] = encode(planned, sources)
         return self._made[planned]
 
@@ -238,4 +215,5 @@ def _names(leaf: Iterable[SymbolPacking]) -> list[str]:
 
 
 def _weight(join: _Join) -> tuple[int, int]:
-    return join.rows.segments, join.rows.segments * bytes_per_segment(join.state)
+    part, rate = join[1].rated
+    return part.segments, part.segments * rate

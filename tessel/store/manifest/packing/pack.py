@@ -221,7 +221,7 @@ class _Packing:
 
     def _over_sets(self, items: list[Item]) -> _Outcome | None:
         """Pack set by set; None where manifests were pulled into the closure on the way."""
-        names, segments = [i.name for i in items], [i.all_segments for i in items]
+        names, segments = [i.content.name for i in items], [i.all_segments for i in items]
         waiting: dict[str, list[Item]] = {}
         for item, name in zip(items, self._configuration.targets(names, segments), strict=True):
             waiting.setdefault(name, []).append(item)

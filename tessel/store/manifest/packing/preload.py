@@ -69,51 +69,25 @@ class Preloader:
         self._process = os.getpid()
         self._threads: dict[str, threading.Thread] = {}
 
-    def start(
-        self,
-        name: str,
-        commit: Callable[[], Commit],
-        configuration: Callable[[], ManifestConfiguration],
-    ) -> None:
-        """Fetch what is wanted of a version, in the background.
-
-        Parameters
-        ----------
-        commit, configuration
-            Find the version, and what is wanted of it.
-        """
+    def start(self, name: str, found: Callable[[], tuple[Commit, ManifestConfiguration]]) -> None:
+        """Fetch in the background what is wanted of a version, both of which are found there."""
         if self._process != os.getpid():  # a forked child has none of the threads
             self._process, self._threads = os.getpid(), {}
         if name in self._threads or len(self._threads) >= _MOST_SESSIONS:
             return
-        thread = threading.Thread(
-            target=self._run,
-            args=(name, commit, configuration),
-            name=f"tessel-preload-{name}",
-            daemon=True,
-        )
+        thread = threading.Thread(target=self._run, args=(name, found), daemon=True)
+        thread.name = f"tessel-preload-{name}"
         self._threads[name] = thread
         try:
             thread.start()
         except RuntimeError as error:  # no more threads, or the interpreter is about to end
             emit("manifests.preload-failed", session=name, error=str(error))
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until all that was started has ended; nobody needs to."""
-        if self._process == os.getpid():
-            for thread in list(self._threads.values()):
-                thread.join(timeout)
-
-    def _run(
-        self,
-        name: str,
-        commit: Callable[[], Commit],
-        configuration: Callable[[], ManifestConfiguration],
-    ) -> None:
+    def _run(self, name: str, found: Callable[[], tuple[Commit, ManifestConfiguration]]) -> None:
         try:
-            version = commit()
+            version, configuration = found()
             fetched = 0
-            for reference in chosen_manifests(configuration(), version.snapshot):
+            for reference in chosen_manifests(configuration, version.snapshot):
                 fetched += len(self._manifest(reference).segments)
                 emit("manifests.preload", session=name, manifest=reference.object)
             emit("manifests.preloaded", session=name, version=version.number, segments=fetched)

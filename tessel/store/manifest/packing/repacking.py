@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from tessel.display.documents import Document, Table
 from tessel.lazy import dataclass
-from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay, Snapshot
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, coalesced
 from tessel.store.manifest.builder import ManifestBuilder
@@ -178,21 +178,10 @@ class RepackReport:
     def describe(self) -> Document:
         """Return the report as tables for people."""
         done = "would be" if self.dry_run else "were"
-        summary = Table(
-            "repack",
-            ("version", "symbols moved", "manifests written", "kept", "released", "bytes"),
-            (
-                (
-                    self.version,
-                    self.symbols,
-                    len(self.plan.written),
-                    len(self.plan.kept),
-                    len(self.plan.released),
-                    self.bytes_written,
-                ),
-            ),
-            notes=(f"these {done} written",),
-        )
+        counts = map(len, (self.plan.written, self.plan.kept, self.plan.released))
+        row = (self.version, self.symbols, *counts, self.bytes_written)
+        names = ("version", "symbols moved", "manifests written", "kept", "released", "bytes")
+        summary = Table("repack", names, (row,), notes=(f"these {done} written",))
         return Document("repack", (summary, self.plan.describe()))
 
 
@@ -222,5 +211,5 @@ def _cut_as_thought(
     """Try a repacking on the symbol index; return whether its leaves are those packed for."""
     tried = Overlay(snapshot)
     for each in repackings:
-        apply(each, tried, 0)
+        each.apply(tried, 0)
     return membership.cut_as(tried.leaves())

@@ -19,13 +19,23 @@ import numpy as np
 from tessel.cached import cached
 from tessel.errors import CorruptStoreError
 from tessel.lazy import dataclass
+from tessel.options import current
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState, rows_of
 from tessel.store.manifest.builder import ManifestBuilder, Move
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
-from tessel.store.manifest.packing.plan import Part, PlannedManifest
+from tessel.store.manifest.packing.plan import (
+    Part,
+    PlannedManifest,
+    estimate_bytes_per_segment,
+)
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.objects.memory import MemoryObjects
+
+
+def bytes_per_segment(state: SymbolState) -> int:
+    """Return about how many bytes of a manifest a segment of a symbol takes, by its schema."""
+    return estimate_bytes_per_segment(min(len(state.column_ids), current().segment_columns))
 
 
 def counted_segments(symbol: int, extent: ManifestEntry, manifest: OpenManifest) -> int:
@@ -107,6 +117,11 @@ class PackedRows:
     def segments(self) -> int:
         """How many segments hold all these rows."""
         return sum(self.counts)
+
+    @property
+    def rated(self) -> tuple[Part, int]:
+        """All rows as a part of a manifest to plan, and the estimated bytes of a segment."""
+        return Part(self.state.id, 0, self.segments), bytes_per_segment(self.state)
 
     def slice_ends(self, keep: Callable[[ManifestEntry, int], bool]) -> Sequence[int]:
         """Return where the rows can be cut, in segments.

@@ -6,17 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tessel.errors import CorruptStoreError
-from tessel.options import current
 from tessel.store.history.leaves import Leaf, cut_leaf
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.symbol import ManifestEntry, OpenManifest, SymbolState
-from tessel.store.manifest.packing.plan import estimate_bytes_per_segment
-from tessel.store.manifest.packing.rows import counted_segments
-
-
-def bytes_per_segment(state: SymbolState) -> int:
-    """Return about how many bytes of a manifest a segment of a symbol takes, by its schema."""
-    return estimate_bytes_per_segment(min(len(state.column_ids), current().segment_columns))
+from tessel.store.manifest.packing.rows import bytes_per_segment, counted_segments
 
 
 class SnapshotMembership:

@@ -8,6 +8,7 @@ grows with the logarithm of the appends, and a symbol has a logarithmic number o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -82,29 +83,26 @@ def plan_folds(
     configuration: ManifestConfiguration, symbols: Iterable[int], membership: Membership
 ) -> FoldPlan:
     """Plan the folding of tails of the symbols that a commit appends to."""
-    due = {}
+    due: list[tuple[int, str | None, Sequence[str], int]] = []
+    together: Counter[str | None] = Counter()
     for symbol in sorted(set(symbols)):
-        tails = tails_of(symbol, membership)
-        count = should_fold([membership.members_of(each)[symbol] for each in tails])
+        manifests, tails = membership.manifests_of(symbol), tails_of(symbol, membership)
+        held = [membership.members_of(each)[symbol] for each in tails]
+        count = should_fold(held)
         if count:
-            due[symbol] = (tails, count)
-    together: dict[str | None, int] = {}
-    for symbol, (tails, _) in due.items():
-        base = _base_of(symbol, membership)
-        segments = sum(membership.members_of(each)[symbol] for each in tails)
-        together[base] = together.get(base, 0) + segments
+            base = manifests[-len(tails) - 1] if len(manifests) > len(tails) else None
+            together[base] += sum(held)
+            due.append((symbol, base, tails, count))
     limits = configuration.set_named(DEFAULT_SET)
     packed: list[int] = []
     joins: list[TailJoin] = []
-    for symbol, (tails, count) in due.items():
-        base = _base_of(symbol, membership)
+    for symbol, base, tails, count in due:
         run = tuple(tails[-count:])
         segments = sum(membership.members_of(each)[symbol] for each in run)
         cost = _rewritten(limits, symbol, base, tails, membership)
         rate = membership.bytes_per_segment(symbol)
-        if _of_leaf(configuration, symbol, membership):
-            joins.append(TailJoin(symbol, run, segments))
-        elif together[base] >= cost or not limits.fits(segments, segments * rate):
+        is_packed = together[base] >= cost or not limits.fits(segments, segments * rate)
+        if is_packed and not _of_leaf(configuration, symbol, membership):
             packed.append(symbol)
         else:
             joins.append(TailJoin(symbol, run, segments))
@@ -139,13 +137,7 @@ def plan_tails(
     items: list[Item] = []
     big: list[PlannedManifest] = []
     for content in sorted(added, key=lambda each: each.id):
-        item = Item(
-            content.id,
-            content.name,
-            content.bytes_per_segment,
-            content.runs,
-            inflation=factors.get(content.id, Fraction(1)),
-        )
+        item = Item(content, inflation=factors.get(content.id, Fraction(1)))
         if limits.fits(item.segments, item.size):
             items += [item] if item.segments else []
             continue
@@ -166,12 +158,6 @@ def _as_sizes(default: ManifestSet) -> ManifestSet:
     return ManifestSet(DEFAULT_SET, default.max_segments, max_bytes=default.max_bytes)
 
 
-def _base_of(symbol: int, membership: Membership) -> str | None:
-    manifests = membership.manifests_of(symbol)
-    tails = len(tails_of(symbol, membership))
-    return manifests[-tails - 1] if len(manifests) > tails else None
-
-
 def _of_leaf(configuration: ManifestConfiguration, symbol: int, membership: Membership) -> bool:
     """Return whether the leaf of a symbol folds its tails into the set (``plan_leaf_folds``)."""
     segments = sum(membership.members_of(m)[symbol] for m in membership.manifests_of(symbol))
@@ -180,11 +166,7 @@ def _of_leaf(configuration: ManifestConfiguration, symbol: int, membership: Memb
 
 
 def _rewritten(
-    limits: ManifestSet,
-    symbol: int,
-    base: str | None,
-    tails: Sequence[str],
-    membership: Membership,
+    limits: ManifestSet, symbol: int, base: str | None, tails: Sequence[str], membership: Membership
 ) -> int:
     """Return how many segments in sets are rewritten when the tails of a symbol are packed."""
     if base is None:

@@ -114,18 +114,15 @@ def entries_of(items: Any, path: str) -> tuple[Any, ...]:
     return found
 
 
-def check(
-    configuration: ManifestConfiguration,
-    set_type: type[ManifestSet],
-    rule_type: type[ManifestRule],
-    preload_type: type[Preload],
-) -> None:
+def check(configuration: ManifestConfiguration) -> None:
     """Check a whole configuration.
 
     Raises OptionError for the first option that cannot be.
     """
+    from tessel.store.manifest.packing.configuration import ManifestRule, ManifestSet, Preload
+
     for at, each in enumerate(configuration.sets):
-        _check_type(each, f"sets[{at}]", set_type)
+        _check_type(each, f"sets[{at}]", ManifestSet)
         _check_set(each, f"sets[{at}]")
     names = [each.name for each in configuration.sets]
     for at, name in enumerate(names):
@@ -136,9 +133,9 @@ def check(
             _check_target(each.overflow_to, f"sets[{at}].overflow_to", names)
     _check_loops(configuration.sets)
     for at, rule in enumerate(configuration.rules):
-        _check_type(rule, f"rules[{at}]", rule_type)
+        _check_type(rule, f"rules[{at}]", ManifestRule)
         _check_rule(rule, f"rules[{at}]", names)
-    _check_type(configuration.preload, "preload", preload_type)
+    _check_type(configuration.preload, "preload", Preload)
     _check_preload(configuration.preload)
 
 
@@ -154,15 +151,10 @@ def _check_set(each: ManifestSet, path: str) -> None:
             f"{_shown(each.name)} cannot name a set",
             "a name has 1 to 64 letters, digits, dots, dashes and underscores",
         )
-    _check_count(each.max_segments, f"{path}.max_segments", least=1)
-    _check_count(each.symbols_per_manifest, f"{path}.symbols_per_manifest", least=1)
-    _check_count(each.cardinality, f"{path}.cardinality", least=1)
-    _check_count(
-        each.max_bytes,
-        f"{path}.max_bytes",
-        least=LEAST_MANIFEST_BYTES,
-        most=LARGEST_MANIFEST_BYTES,
-    )
+    for option in ("max_segments", "symbols_per_manifest", "cardinality"):
+        _check_count(getattr(each, option), f"{path}.{option}", least=1)
+    limits = {"least": LEAST_MANIFEST_BYTES, "most": LARGEST_MANIFEST_BYTES}
+    _check_count(each.max_bytes, f"{path}.max_bytes", **limits)
     if each.max_segments is not None and each.symbols_per_manifest is not None:
         refuse(
             f"{path}.symbols_per_manifest",
