@@ -105,11 +105,17 @@ class Files:
         """What was guessed of the files, each thing once."""
         return list(dict.fromkeys(note for file in self._files for note in file.notes))
 
-    def misfits(self) -> str:
-        """Return, a line for each column that has not its stored type, where a value lies."""
+    def misfits(self, index: str | None) -> str:
+        """Return, a line for each column that has not the type it needs, where a value lies.
+
+        That is its stored type, and of an index that is not stored yet a time.
+        """
+        wanted = list(self._stored)
+        if index is not None and index not in self._stored.names:
+            wanted.append(pa.field(index, pa.timestamp("us")))
         found = (
             file.misfit(field.name, field.type)
-            for field in self._stored
+            for field in wanted
             if field.name in self.schema.names and self.schema.field(field.name).type != field.type
             for file in self._files
         )

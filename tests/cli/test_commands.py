@@ -319,6 +319,13 @@ def test_files_of_later_days_are_added(folder: Path, tmp_path: Path) -> None:
     assert f"'{bad}', line 2: 'x'" in told
 
 
+def test_an_index_that_is_no_time_names_the_line(folder: Path, tmp_path: Path) -> None:
+    (bad,) = _files(tmp_path, "t,v\n2024-01-01,1\n2024-13-45,2\n")
+    command = ["import", bad, "-s", folder, "--symbol", "new", "--index"]
+    assert f"'{bad}', line 3: '2024-13-45'" in _run([*command, "t"], code=4).stderr
+    assert "line" not in _run([*command, "u"], code=4).stderr
+
+
 def test_columns_grow_as_the_error_says(folder: Path, tmp_path: Path) -> None:
     first, wider, both = _files(
         tmp_path, "t,v\n2024-01-01,1\n", "t,v,w\n2024-01-02,2,x\n", "t,v,z\n2024-01-03,2.5,true\n"

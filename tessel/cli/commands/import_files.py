@@ -16,6 +16,7 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, settings_of
 from tessel.cli.output import OutputFormat, make_output
 from tessel.errors import (
+    IndexColumnError,
     InvalidInputError,
     SchemaMismatchError,
     SymbolNotFoundError,
@@ -187,7 +188,7 @@ def import_files(
         run = run_name(symbol, paths)
         done = _done(target, symbol, run, len(parts)) if resume else 0
         taken = 0
-        with operation("import", symbol), _telling_misfits(rows):
+        with operation("import", symbol), _telling_misfits(rows, index):
             for at in parts[done:]:
                 taken += _commit(
                     target,
@@ -309,12 +310,12 @@ def _time_formats(
 
 
 @contextmanager
-def _telling_misfits(rows: Any) -> Iterator[None]:
-    """Tell where values lie for which columns are not those of the symbol."""
+def _telling_misfits(rows: Any, index: str | None) -> Iterator[None]:
+    """Tell where values lie for which columns are not those of the symbol, or no index."""
     try:
         yield
-    except SchemaMismatchError as error:
-        error.detail = "\n".join(filter(None, [error.detail, rows.misfits()]))
+    except (SchemaMismatchError, IndexColumnError) as error:
+        error.detail = "\n".join(filter(None, [error.detail, rows.misfits(index)])) or None
         raise
 
 
