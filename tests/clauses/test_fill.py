@@ -61,6 +61,15 @@ def test_forward_and_backward_for_every_type_and_cut(data: st.DataObject) -> Non
             assert bits(found) == wanted
 
 
+def test_both_zeros_of_a_dictionary_stay_apart() -> None:
+    """Arrow's ``take`` of chunks whose dictionaries differ makes one of them."""
+    zeros = pa.DictionaryArray.from_arrays(pa.array([None, 1, None, 0]), pa.array([-0.0, 0.0]))
+    store = stored({"k": ["a", "b", "a", "a"], "v": zeros}, rows=2)
+    for by, wanted in (((), [0.0, 0.0, -0.0, -0.0]), (("k",), [-0.0, 0.0, -0.0, -0.0])):
+        found = answer(store, Q.fill("v", "backward", by=by)).column("v")
+        assert bits(found) == bits(pa.array(wanted))
+
+
 @settings(max_examples=25)
 @given(
     rows=st.lists(st.tuples(st.sampled_from("ab"), floats), max_size=20),

@@ -230,7 +230,7 @@ def patched(
     if width is None:
         wanted = np.arange(offset, len(both))
         wanted[rows] = sources
-        return both.take(arrow_array(wanted))
+        return taken(both, wanted)
     values = np.concatenate([raw_values(chunk, width) for chunk in both.chunks])
     values[offset + rows] = values[sources]
     valid = None
