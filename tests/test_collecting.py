@@ -20,7 +20,7 @@ def test_what_was_written_in_the_tick_of_a_collection_stays(
     found = (path for path in (tmp_path / "store").rglob("*") if path.parent.name in ("seg", "man"))
     staged = max(found, key=lambda path: path.stat().st_mtime_ns)
     tick = staged.stat().st_mtime_ns // 1_000
-    monkeypatch.setattr(gc._Collection, "_now_us", lambda self: tick)
+    monkeypatch.setattr(gc._Collection, "_place_us", lambda self: tick)
     report = repository.gc(minimum_age=timedelta(0), dry_run=False)
     assert staged.exists()
     assert set(report.young) & {"seg", "man"}
