@@ -69,7 +69,6 @@ class TesselError(Exception):
         self.detail: str | None = without_secrets(detail)
         self.attributes: dict[str, Any] = without_secrets(attributes)
         self.context: dict[str, str] = {}
-        self._may_name_rows = True
 
     def with_context(self, **context: str | None) -> Self:
         """Add where it happened (clause, symbol, segment, expression); the innermost wins."""
@@ -84,7 +83,7 @@ class TesselError(Exception):
         ``segments`` are the objects that hold them, of which the first few are named. Programs find
         the same as the attributes ``row_start``, ``row_stop`` and ``segments``.
         """
-        if "rows" in self.context or start >= stop or not self._may_name_rows:
+        if "rows" in self.context or start >= stop:
             return self
         self.attributes.update(
             row_start=start, row_stop=stop, segments=list(segments[:_MOST_SEGMENTS])
@@ -92,11 +91,6 @@ class TesselError(Exception):
         more = len(segments) - _MOST_SEGMENTS
         named = ", ".join(segments[:_MOST_SEGMENTS]) + (f" and {more} more" if more > 0 else "")
         return self.with_context(rows=f"{start} to {stop - 1}", segment=named or None)
-
-    def without_rows(self) -> Self:
-        """Keep rows from being named: of what it is about, other units may have some as well."""
-        self._may_name_rows = False
-        return self
 
     def __str__(self) -> str:
         lines = [f"[{self.kind}] {self.message}"]

@@ -102,19 +102,3 @@ def test_values_that_do_not_go_together_are_told_by_the_first_row() -> None:
     with pytest.raises(TesselError, match="becomes timestamp") as caught:
         store.read("x", query=query)
     assert str(1 << 40) in str(caught.value.to_json()["detail"])
-
-
-def test_a_sum_that_is_too_large_is_told_alike_by_whole_buckets_and_by_states() -> None:
-    """Whichever the memory allows: of the rows of a bucket only the first knows."""
-    store = fresh_store()
-    times = pa.array([at * 125_000_000 for at in range(64)], pa.timestamp("ns"))
-    large = pa.array([1 << 63] * 64, pa.uint64())
-    with options(segment_rows=4):
-        store.write("x", pa.table({"t": times, "u": large, "n": range(64)}), index="t")
-    query = Q.rename({"t": "s"}).resample("2s").agg(a=("u", "sum"), b=("n", "median"))
-    told = set()
-    for setting in SETTINGS:
-        with options(**setting), pytest.raises(TesselError) as caught:
-            store.read("x", query=query)
-        told.add(str(caught.value))
-    assert len(told) == 1

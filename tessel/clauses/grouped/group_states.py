@@ -27,7 +27,6 @@ from tessel.clauses.aggregates.reductions import Reduction, ReductionSet
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import plain_type
-from tessel.errors import IntegerOverflowError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import current
@@ -258,11 +257,7 @@ def complete_table(
     results = []
     for each in aggregates:
         values = each.values({name: table.column(name) for name in each.inputs})
-        try:
-            results.append(each.aggregate.compute(values, codes, len(first_row), each.column))
-        except IntegerOverflowError as error:
-            # States that are merged say so of a group too, and know no rows.
-            raise error.without_rows() from None
+        results.append(each.aggregate.compute(values, codes, len(first_row), each.column))
     fields = [*key_names, *(each.output for each in aggregates)]
     return pa.Table.from_arrays([*keys, *results], names=fields), first_row
 
