@@ -23,6 +23,7 @@ from tessel import telemetry
 from tessel.closing import scoped
 from tessel.lazy import dataclass
 from tessel.options import current
+from tessel.telemetry import fact
 
 __all__ = ["Meter", "Progress", "operation"]
 
@@ -74,7 +75,7 @@ class Meter:
         key = event.name, told.get("of")
         with self._lock:
             before = self._steps.get(key, Progress())
-            total, rows, size = (_found(told.get(each, 0)) for each in ("total", "rows", "bytes"))
+            total, rows, size = (fact(told.get(each, 0)) for each in ("total", "rows", "bytes"))
             if "done" in told:
                 made = Progress(told["done"], total, rows, size)
             else:
@@ -99,10 +100,6 @@ class Meter:
         known += [Progress(moved.get(_WRITTEN, (0, 0))[0], wanted)]
         done = sum(min(each.done, each.total) for each in known)
         return Progress(done, sum(each.total for each in known), rows, size)
-
-
-def _found(number: Any) -> int:
-    return int(number() if callable(number) else number)
 
 
 def operation(

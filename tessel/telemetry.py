@@ -29,7 +29,7 @@ from tessel.forking import ChildSafeLock
 
 __all__ = [
     *["Event", "EventSums", "Recording", "Subscriber"],
-    *["emit", "emit_at", "follow", "has_subscribers", "is_followed", "is_watched"],
+    *["emit", "emit_at", "fact", "follow", "has_subscribers", "is_followed", "is_watched"],
     *["span", "subscribe"],
 ]
 
@@ -173,9 +173,13 @@ def _shown(event: Event) -> Event:
 
 
 def _found(attributes: dict[str, Any]) -> dict[str, Any]:
-    found = {k: v() if v.__class__ is FunctionType else v for k, v in attributes.items()}
-    told: dict[str, Any] = without_secrets(found)
+    told: dict[str, Any] = without_secrets({k: fact(v) for k, v in attributes.items()})
     return told
+
+
+def fact(value: Any) -> Any:
+    """Return a fact of an event as it came: what its function finds, if it is one."""
+    return value() if value.__class__ is FunctionType else value
 
 
 def is_followed() -> bool:

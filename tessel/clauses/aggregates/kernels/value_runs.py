@@ -206,10 +206,11 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
     """
     if pa.types.is_null(kind):
         return pa.nulls(len(numbers))
-    if pa.types.is_floating(kind):
-        found = ordered_bits(integers_of_decimals(numbers, places)).view(np.float64)
+    if pa.types.is_floating(kind) and places == BITS:
+        found = ordered_bits(numbers).view(np.float64)
         return arrow_array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
-    return of_integers((numbers ^ _SIGN) if pa.types.is_uint64(kind) else numbers, kind)
+    whole = (numbers ^ _SIGN) if pa.types.is_uint64(kind) else numbers
+    return of_integers(whole, kind, places=places)
 
 
 def few_cells(cells: int, rows: int) -> bool:
