@@ -7,6 +7,7 @@ import json
 import random
 import re
 import tempfile
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ from tessel.store.csv_files import CsvFile
 from tessel.store.csv_text import TIME_FORMATS, end_of_rows
 from tessel.store.file_kinds import FileOptions
 from tessel.store.files import Files
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return an object of JSON a line."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def read_files(paths: list[Path], **options: Any) -> pa.Table:
@@ -294,7 +300,7 @@ def test_times_in_lines_of_json_keep_their_zone(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"at": text}) + "\n" for text in texts))
+    path.write_text(_lines({"at": text} for text in texts))
     found = read_files([path], time_formats=("%d/%m/%Y",))["at"]
     assert str(found.type) == kind
     assert found[0].as_py() == first
@@ -320,7 +326,7 @@ def test_types_of_json_are_those_of_the_whole_text(data: st.DataObject) -> None:
         of = data.draw(st.sets(st.sampled_from(names), min_size=1))
         row = {name: data.draw(st.sampled_from(kinds[name])) for name in sorted(of)}
         rows.append(row)
-    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    text = _lines(rows).encode()
     # Of lists that begin with null, Arrow's inference makes damaged arrays: it only tells types.
     inferred = pa_json.read_json(pa.BufferReader(text)).schema
     whole = pa_json.read_json(
@@ -366,7 +372,7 @@ def test_times_within_lists_and_objects_of_json_keep_their_zone(
         {"e": None, "l": []},
         {"e": {"at": "2024-01-01T00:00:00.5Z"}, "l": ["2024-01-02T03:00:00"]},
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text(_lines(rows))
     found = read_files([path])
     zoned = pa.timestamp("ns", "UTC")
     assert found.schema.types == [
@@ -376,7 +382,7 @@ def test_times_within_lists_and_objects_of_json_keep_their_zone(
     midnight = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     assert at == [midnight, None, midnight + dt.timedelta(milliseconds=500)]
     rows.append({"e": {"at": "soon"}, "l": ["2024-01-02T03:00:00Z"]})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text(_lines(rows))
     assert pc.struct_field(read_files([path])["e"], "at")[0].as_py() == rows[0]["e"]["at"]
     assert read_files([path])["l"].to_pylist()[-1] == ["2024-01-02T03:00:00Z"]
 
@@ -388,11 +394,11 @@ def test_long_whole_numbers_in_lines_of_json(
     monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
     path = tmp_path / "a.jsonl"
     names = [(1 << 63) + 1, (1 << 63) + 2, (1 << 64) - 1]
-    path.write_text("".join(json.dumps({"id": name, "x": 0.5}) + "\n" for name in names))
+    path.write_text(_lines({"id": name, "x": 0.5} for name in names))
     assert read_files([path]).to_pydict() == {"id": names, "x": [0.5] * 3}
-    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in [*names, 0.5, None, -1]))
+    path.write_text(_lines({"id": name} for name in [*names, 0.5, None, -1]))
     assert read_files([path])["id"].to_pylist() == [*map(float, names), 0.5, None, -1.0]
-    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in [*[-1] * 9, *names]))
+    path.write_text(_lines({"id": name} for name in [*[-1] * 9, *names]))
     assert read_files([path])["id"].to_pylist()[-1] == float(names[-1])
 
 
