@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 __all__ = [
-    "allocate",
     "arrow_array",
     "arrow_scalar",
     "concat_tables",
@@ -26,8 +25,8 @@ __all__ = [
     "fill_null",
     "is_number",
     "numpy_array",
+    "one_array",
     "places",
-    "rows_at",
     "scalar_text",
     "table_of_rows",
     "unified",
@@ -172,37 +171,17 @@ def numpy_array(values: Any) -> NDArray[Any]:
 
 
 def places(rows: NDArray[np.int64]) -> pa.Array:
-    """Return rows for :func:`rows_at`: Arrow takes by 32 bits in three quarters of the time."""
-    return arrow_array(rows.astype(np.int32) if len(rows) >> 31 == 0 else rows)
+    """Return rows as Arrow takes them fastest: by 32 bits in three quarters of the time."""
+    return arrow_array(rows.astype(np.int32) if rows.max(initial=0) >> 31 == 0 else rows)
 
 
-def rows_at(column: Any, places: pa.Array) -> pa.Array:
-    """Return values at places, all of which are there: Arrow does not look again.
-
-    Arrow takes values and then whether there are any in 4 ns a row, both at once in 5 to 30.
-    """
-    values = unified(column)
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    if not (values.null_count and pa.types.is_primitive(values.type)):
-        return pc.take(values, places, boundscheck=False)
-    kind, buffers = values.type, values.buffers()
-    whole = pa.Array.from_buffers(kind, len(values), [None, buffers[1]], 0, values.offset)
-    pair = (pc.take(each, places, boundscheck=False) for each in (values.is_valid(), whole))
-    return pa.Array.from_buffers(kind, len(places), [each.buffers()[1] for each in pair])
-
-
-def allocate(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return an array of Arrow's memory pool; its contents are whatever was there before.
-
-    The pool keeps what was freed, and fresh memory costs more in page faults than decoding into it.
-    """
-    kind = np.dtype(dtype)
-    count = shape if isinstance(shape, int) else int(np.prod(shape))
-    if count == 0:
-        return np.empty(shape, kind)
-    buffer = pa.allocate_buffer(count * kind.itemsize)
-    return np.frombuffer(buffer, kind, count).reshape(shape)
+def one_array(column: Any) -> Any:
+    """Return an array or chunked array as one array, which copies nothing of a single chunk."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return unified(column).combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
 
 
 def different(values: NDArray[Any]) -> NDArray[Any]:

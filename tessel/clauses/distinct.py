@@ -5,9 +5,10 @@ key are together, one :class:`DistinctBucket` each, and the rows brought back in
 it stays in the byte budget, and runs alike on Spark.
 
 Of batches that are not read yet, a dynamic filter has the keys of earlier rows. Where keys are
-codes or narrow integers as they are stored, a kernel stops as soon as it has seen every key that
-there can be, and rows with keys that earlier rows have are dropped. Otherwise the keys are read,
-and each batch knows only itself.
+codes or integers as they are stored and few are possible, a kernel stops as soon as it has seen
+all of them; where many are, rows are numbered by their integers. Rows with keys that earlier rows
+have are dropped, unless a batch has many keys. Other keys are read, and each batch knows only
+itself.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ from tessel.expression.block_steps import UnboundProgram
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.best_rows import first_of_groups
+from tessel.kernels.blocks import outside_of_bounds
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 
 Keep = Literal["first", "last", "none"]
 Rows = NDArray[np.int64]
 
-_Plan = tuple[PlannedGroups, UnboundProgram]
-"""How rows are numbered, and the program that computes it."""
+_Plan = tuple[PlannedGroups, UnboundProgram, int, UnboundProgram]
+"""How rows are numbered, what computes that, the register of rows, and what computes both."""
 
 _MOST_SEEN = 1 << 16
 _MOST_CHECKED = 1 << 12
@@ -71,7 +73,7 @@ class SeenKeys:
             if rows is None:
                 return None
             table = rows.values(names)
-            places = rows.places()[partly_distinct_rows(table, names, self._keep)]
+            places = rows.places_of(partly_distinct_rows(table, names, self._keep))
         return batch.keep(places)
 
     def still_needed(self, batch: Batch) -> Batch:
@@ -83,33 +85,44 @@ class SeenKeys:
     def _stored(self, batch: Batch) -> Rows | None:
         """Return the first row of each key, but of keys that were seen in earlier rows.
 
-        None where the groups need values, or are about as many as rows.
+        None where the groups need values.
         """
 
         def plan(program: BlockProgram, select: int | None) -> _Plan | None:
             planned = planned_groups(
                 program, select, self._columns, batch.schema, drop_missing=False
             )
-            return None if planned is None else (planned, program.program())
+            by_key = program.program()
+            return None if planned is None else (planned, by_key, program.rows(), program.program())
 
         exact = not batch.bindings.are_stored(self._columns)
         opened = batch.open(self._columns, "first rows", plan, exact=exact)
-        grouped = None if opened is None else opened.plan[0].few(opened)
+        grouped = None if opened is None else opened.plan[0].bound(opened)
         if opened is None or grouped is None:
             return None
-        assert grouped.register is not None  # there are keys
-        first = first_of_groups(
-            opened.spans,
-            opened.bound(opened.plan[1]),
-            select=grouped.select,
-            group=grouped.register,
-            groups=grouped.groups,
-        )
-        there = np.flatnonzero(first >= 0)
-        there = there[np.argsort(first[there])]
+        _, by_key, register, with_rows = opened.plan
+        if grouped.are_few:
+            assert grouped.register is not None  # there are keys
+            first = first_of_groups(
+                opened.spans,
+                opened.bound(by_key),
+                select=grouped.select,
+                group=grouped.register,
+                groups=grouped.groups,
+            )
+            cells = np.flatnonzero(first >= 0)
+            cells = cells[np.argsort(first[cells])]
+            rows = first[cells]
+        else:
+            found = grouped.by_appearance(opened.spans, opened.bound(with_rows), register)
+            if found is None:
+                raise outside_of_bounds()
+            cells, _, (rows,) = found
         # Kernels count from the first row of the segment.
-        places: Rows = first[there] - (opened.spans[0].start - batch.first_place)
-        return places[self._are_new(key_values(grouped.keys, there), batch.first_row + places)]
+        places: Rows = rows - (opened.spans[0].start - batch.first_place)
+        if len(places) > _MOST_CHECKED:
+            return places
+        return places[self._are_new(key_values(grouped.keys, cells), batch.first_row + places)]
 
     def _are_new(self, keys: Sequence[pa.Array], rows: Rows) -> NDArray[np.bool_]:
         """Return a mask: which rows come before all seen rows of their key. These are then seen.
@@ -120,7 +133,7 @@ class SeenKeys:
             Their numbers in the symbol, int64.
         """
         new = np.ones(len(rows), np.bool_)
-        if len(rows) > _MOST_CHECKED or not all(map(_is_hashable, keys)):
+        if not all(map(_is_hashable, keys)):
             return new
         values = list(zip(*(each.to_pylist() for each in keys), strict=True))
         with self._lock:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array, unified
+from tessel.expression import types
 
 BoolArray = NDArray[np.bool_]
 
@@ -29,17 +30,10 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     float32, and decimals of 32 and 64 bits become decimal128 of the same precision and scale.
     Every other type is itself.
     """
-    if pa.types.is_dictionary(data_type):
-        return plain_type(data_type.value_type)
-    if pa.types.is_string_view(data_type):
-        return pa.string()
-    if pa.types.is_binary_view(data_type):
-        return pa.binary()
-    if pa.types.is_float16(data_type):
-        return pa.float32()
-    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
-        return pa.decimal128(data_type.precision, data_type.scale)
-    return data_type
+    kind = types.plain_type(data_type)
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -241,16 +235,36 @@ def rank_codes(array: pa.Array) -> NDArray[np.int64]:
 
 
 def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
-    codes, entries = different_values(array)
-    if is_text_or_binary(array.type):
-        from tessel.expression.text_bytes import order_of_texts
+    """Return the rank of each value, which of some entries have these ranks, and the entries."""
+    codes: NDArray[np.int64] | None = None
+    entries, is_text = array, is_text_or_binary(array.type)
+    # A hash table first, but where it would hardly leave less to be ordered.
+    if not (is_text and _seldom_repeats(array)):
+        codes, entries = different_values(array)
+    if is_text:
+        from tessel.expression.text_bytes import ordered_texts
 
-        order = order_of_texts(entries)
+        order, repeats = ordered_texts(entries)
     else:
         order = numpy_array(pc.sort_indices(entries)).astype(np.int64)
+        repeats = np.zeros(len(order), np.bool_)
     place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place[codes], order, entries
+    place[order] = np.cumsum(~repeats) - 1
+    return (place if codes is None else place[codes]), order[~repeats], entries
+
+
+def _seldom_repeats(texts: pa.Array) -> bool:
+    """Return whether most texts of an array are different, judging by some of them."""
+    from tessel.expression.text_bytes import texts_of
+    from tessel.kernels.group_rows import group_texts
+    from tessel.kernels.word_numbers import SAMPLED_WORDS, expected_distinct
+
+    step = len(texts) // SAMPLED_WORDS
+    if step < 2:
+        return False
+    sampled = texts.take(arrow_array(np.arange(0, len(texts), step)))
+    _, first = group_texts([texts_of(sampled)])
+    return 2 * expected_distinct(len(sampled), len(first), len(texts)) > len(texts)
 
 
 def different_values(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import allocate, arrow_array, numpy_array
+from tessel.arrays import arrow_array, numpy_array, one_array
 from tessel.kernels.group_rows import Texts
+from tessel.memory import allocate
 
 _WORD_BYTES = 8
 _MOST_ORDERED_BYTES = 8 * _WORD_BYTES
@@ -55,6 +56,22 @@ def decoded_text(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> Any:
     return column.cast(kind)
 
 
+def rows_at(column: Any, places: pa.Array) -> pa.Array:
+    """Return values of rows, whose numbers are not checked: they must lie within the column.
+
+    Arrow takes values and then whether there are any in 4 ns a row, both at once in 5 to 30.
+    """
+    values = one_array(column)
+    if values.type in _COPIED:
+        return taken_entries(values, places)
+    if not (values.null_count and pa.types.is_primitive(values.type)):
+        return pc.take(values, places, boundscheck=False)
+    kind, buffers = values.type, values.buffers()
+    whole = pa.Array.from_buffers(kind, len(values), [None, buffers[1]], 0, values.offset)
+    pair = (pc.take(each, places, boundscheck=False) for each in (values.is_valid(), whole))
+    return pa.Array.from_buffers(kind, len(places), [each.buffers()[1] for each in pair])
+
+
 def taken_entries(entries: pa.Array, places: pa.Array) -> pa.Array:
     """Take entries by their indices, none out of bounds; a null index or entry gives null."""
     kind, count = entries.type, len(places)
@@ -74,7 +91,7 @@ _COPIED = (pa.string(), pa.binary())
 """Types whose entries a kernel copies in half of the time that Arrow takes."""
 
 
-def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
+def ordered_texts(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the rows of text or binary without nulls by their bytes, equal ones as they come.
 
     Rows are ordered by eight bytes at a time, as numbers; those that are equal so far go on with
@@ -84,16 +101,17 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
 
     Returns
     -------
-    numpy.ndarray
-        int64, shape ``(rows,)``.
+    order, repeats : numpy.ndarray
+        Row numbers, int64, and which of them have the text of the one before them, bool; both of
+        shape ``(rows,)``.
     """
     from tessel.kernels.order_words import order_of_integers, text_digits
 
     texts = texts_of(array)
     lengths = np.diff(texts.offsets).astype(np.int64)
-    order = np.arange(len(array))
+    order, repeats = np.arange(len(array)), np.zeros(len(array), np.bool_)
     if len(array) < 2:
-        return order
+        return order, repeats
     # Rows whose places are open, those of a run side by side; a run is equal so far.
     places = np.arange(len(array))
     runs = np.zeros(len(array), np.int64)
@@ -108,8 +126,9 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
         order[places], words, runs, left = rows[by], words[by], runs[by], left[by]
         same = (runs[1:] == runs[:-1]) & (words[1:] == words[:-1])
         is_open = same & ((np.maximum(left[1:], left[:-1]) > _WORD_BYTES) | (left[1:] != left[:-1]))
+        repeats[places[1:]] = same & ~is_open
         if not is_open.any():
-            return order
+            return order, repeats
         runs = np.concatenate([[0], np.cumsum(~same)])
         open_runs = np.zeros(int(runs[-1]) + 1, np.bool_)
         open_runs[runs[1:][is_open]] = True
@@ -118,4 +137,7 @@ def order_of_texts(array: pa.Array) -> NDArray[np.int64]:
     rows = order[places]
     found = numpy_array(pc.sort_indices(array.take(arrow_array(rows)))).astype(np.int64)
     order[places] = rows[found[order_of_integers(runs[found])]]
-    return order
+    left_texts = array.take(arrow_array(order[places]))
+    alike = numpy_array(pc.equal(left_texts[1:], left_texts[:-1]))
+    repeats[places[1:]] = alike & (runs[1:] == runs[:-1])
+    return order, repeats

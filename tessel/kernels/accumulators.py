@@ -26,6 +26,7 @@ from tessel.kernels.exact_adding import (
     normalize_accumulators,
 )
 from tessel.kernels.running_rows import find_exponents
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -67,7 +68,7 @@ class Accumulators:
 
     def __init__(self, starts: Integers, base: Integers):
         self._starts, self._base = starts, base
-        self._cells = np.zeros(starts[-1], np.int64)
+        self._cells = recycled(starts[-1], np.int64, fill=0)
         self._rows = 0
 
     @classmethod

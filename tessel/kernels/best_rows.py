@@ -28,6 +28,7 @@ from tessel.kernels.group_rows import Texts
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 RowKey = tuple[int, int]
@@ -103,7 +104,7 @@ def best_rows(
         Whether of equal keys the later rows are taken. Rows of the limit and of what is found last
         are negative then: the less, the better.
     """
-    keys, rows = np.empty((2, count), np.int64)
+    keys, rows = recycled((2, count), np.int64)
     found = find_best(
         *blocks.columns,
         *program.arguments,

@@ -26,6 +26,7 @@ from tessel.kernels.blocks import StoredBlocks, outside_of_bounds
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 Counts = NDArray[np.uint32]
@@ -63,7 +64,7 @@ def count_values(
     numpy.ndarray
         uint32, shape ``(groups, span)``.
     """
-    counts = np.zeros((groups, span), np.uint32)
+    counts = recycled((groups, span), np.uint32, fill=0)
     registers, selected = program.registers(), program.selected(select)
     for each in spans:
         inside = count_cells(
@@ -103,7 +104,7 @@ def add_counts(
     groups, low, span
         As of :func:`count_values`, which says what is returned.
     """
-    counts = np.zeros((groups, span), np.uint32)
+    counts = recycled((groups, span), np.uint32, fill=0)
     add_cells(
         np.ascontiguousarray(values),
         np.empty(0, np.int64) if times is None else np.ascontiguousarray(times),
@@ -134,8 +135,8 @@ def runs_of_counts(
     values, times, starts : numpy.ndarray
         int64: the values, how often each occurs, and where those of each group start, and the end.
     """
-    values, times = np.empty((2, int(np.count_nonzero(counts)) + 1), np.int64)
-    starts = np.zeros(len(groups) + 1, np.int64)
+    values, times = recycled((2, int(np.count_nonzero(counts)) + 1), np.int64)
+    starts = recycled(len(groups) + 1, np.int64, fill=0)
     found = list_cells(
         np.ascontiguousarray(counts), np.ascontiguousarray(groups), low, values, times, starts
     )
@@ -236,8 +237,8 @@ def count_close(numbers: Integers, starts: Integers) -> Integers:
     starts
         int64, shape ``(runs + 1,)``, ascending: where runs start, and the end of the last.
     """
-    counts = np.empty(len(starts) - 1, np.int64)
-    seen = np.zeros(int(np.diff(starts).max(initial=0)), np.uint64)
+    counts = recycled(len(starts) - 1, np.int64)
+    seen = recycled(int(np.diff(starts).max(initial=0)), np.uint64, fill=0)
     count_seen(np.ascontiguousarray(numbers), np.ascontiguousarray(starts), seen, counts)
     return counts
 

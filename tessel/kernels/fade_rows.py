@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -105,7 +106,7 @@ def fade_rows(
     lines = 0
     if results:
         lines = _LINES if fading.spreads else _LINES_OF_MEANS
-    found = np.empty((lines, len(values)), np.float64)
+    found = recycled((lines, len(values)), np.float64)
     starts, owners = np.ascontiguousarray(starts), np.ascontiguousarray(owners)
     factors = np.zeros(0)
     if fading.half is not None:
@@ -134,7 +135,7 @@ def _factors(
     times: Integers, starts: Integers, owners: Integers, seen: Integers, half: float
 ) -> Doubles:
     """Return what is left of a weight when each row comes, after the row before it."""
-    passed = np.empty(len(times), np.int64)
+    passed = recycled(len(times), np.int64)
     np.subtract(times[1:], times[:-1], out=passed[1:])
     some = starts[1:] > starts[:-1]
     firsts = starts[:-1][some]

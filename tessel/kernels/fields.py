@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 FieldResult = dict[int, Integers] | NDArray[Any]
@@ -148,9 +149,15 @@ def field_results(
 
 
 def started(fields: Sequence[SumField], count: int) -> tuple[Integers, NDArray[np.float64]]:
-    """Return lines for the extremes of each field, integers and floats, as searches begin."""
-    integers = np.zeros((len(fields), count), np.int64)
-    floats = np.zeros((len(fields), count), np.float64)
+    """Return lines for the extremes of each field, integers and floats, as searches begin.
+
+    They are one place long where there is no extreme of their kind.
+    """
+    extremes = [each.is_float for each in fields if each.kind in EXTREMES]
+    integers, floats = (
+        recycled((len(fields), count if is_float in extremes else 1), dtype, fill=0)
+        for is_float, dtype in ((False, np.int64), (True, np.float64))
+    )
     limits = np.iinfo(np.int64)
     for place, field in enumerate(fields):
         if field.kind in EXTREMES:

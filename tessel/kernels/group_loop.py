@@ -164,11 +164,15 @@ def _note_first(
     row: int,
     rows: Any,
     first_row: Any,
-) -> None:
+) -> int:
+    """Write the first row of groups that have none; return how many these were."""
+    seen = 0
     for place in range(rows):
         number = integers[numbers + place] >> lane_bits
         if number < len(first_row) and first_row[number] < 0:
             first_row[number] = row + (chosen[place] if packed else np.int64(place))
+            seen += 1
+    return seen
 
 
 @inner
@@ -185,13 +189,24 @@ def _still_unseen(unseen: Any, count: int, sums: Any, lane_bits: int, slot: int)
     return left
 
 
+@inner
+def _without_first(unseen: Any, first_row: Any) -> int:
+    """Keep the groups that have no first row; return how many."""
+    left = 0
+    for place in range(len(unseen)):
+        number = unseen[place]
+        unseen[left] = number
+        left += first_row[number] < 0
+    return left
+
+
 @kernel(
     f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, group: i64, codes: i64[codes], "
     f"ends: i64[runs], run: i64, {FIELDS}, parts: i64[parts, 2], slots: i64[slots, 4], "
     "count_slot: i64, chunk_rows: i64, lane_bits: i64, sums: mut i64[lines, words], "
     "unseen: mut i64[unseen], first_row: mut i64[groups], last_row: mut i64[last_groups], "
-    "low: mut i64[parts, groups], high: mut i64[parts, groups], best: mut i64[fields, lines], "
-    "best_floats: mut f64[fields, lines] -> i64"
+    "low: mut i64[parts, groups], high: mut i64[parts, groups], best: mut i64[fields, bests], "
+    "best_floats: mut f64[fields, floats] -> i64"
 )
 def add_groups(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
@@ -324,16 +339,19 @@ def add_groups(
                     _extreme(integers, numbers, source, kind == _GREATEST, best, line, counted)
             if len(last_row):
                 _note_last(integers, numbers, lane_bits, chosen, is_packed, row, counted, last_row)
-            # Of few groups that nobody has seen, it is asked whether a row has come.
-            before = left
-            if looks and left <= count:
+            # Of few groups that nobody has seen, it is asked whether a row has come: of all of them
+            # once a block, where a block has more rows, and before that of each row.
+            is_few, before = looks and left <= count, left
+            if is_few:
                 left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
-            if asks and (left < before or not looks or left > count):
-                _note_first(
+            if asks and (left < before or not is_few):
+                seen = _note_first(
                     integers, numbers, lane_bits, chosen, is_packed, row, counted, first_row
                 )
-                if looks and left > count:
-                    left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
+                if looks and not is_few:
+                    left -= seen
+                    if left <= count:
+                        left = _without_first(unseen, first_row)
         row += rows
         added += counting
         counted_rows += counting

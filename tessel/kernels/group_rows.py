@@ -36,6 +36,7 @@ from tessel.kernels.word_numbers import (
     word_slot,
 )
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -65,9 +66,9 @@ def group_range(numbers: Integers, size: int) -> tuple[Integers, Integers]:
     codes, first_row : numpy.ndarray
         The group of each row, int64, and the first row of each group, int64, ascending.
     """
-    codes = np.empty(len(numbers), np.int64)
-    first_row = np.empty(min(size, len(numbers)), np.int64)
-    table = np.full(size, -1, np.int32 if len(first_row) <= _MOST_IN_32_BITS else np.int64)
+    codes = recycled(len(numbers), np.int64)
+    first_row = recycled(min(size, len(numbers)), np.int64)
+    table = recycled(size, np.int32 if len(first_row) <= _MOST_IN_32_BITS else np.int64, fill=-1)
     groups = number_groups(np.ascontiguousarray(numbers), table, codes, first_row)
     return codes, first_row[:groups].copy()
 
@@ -80,7 +81,7 @@ def group_words(words: Integers) -> tuple[Integers, Integers]:
         if expected > _CACHED_WORDS:
             return _group_by_parts(words, expected)
     numbers = WordNumbers(words)
-    first_row = np.empty(len(numbers), np.int64)
+    first_row = recycled(len(numbers), np.int64)
     write_first_rows(numbers.codes, first_row)
     return numbers.codes, first_row
 
@@ -88,12 +89,12 @@ def group_words(words: Integers) -> tuple[Integers, Integers]:
 def _group_by_parts(words: Integers, expected: int) -> tuple[Integers, Integers]:
     """Group rows by words of which so many are expected to be distinct."""
     bits = min(_MOST_PART_BITS, (expected // _WORDS_OF_PART).bit_length())
-    starts, pairs = np.zeros((1 << bits) + 1, np.int64), np.empty((len(words), 2), np.int64)
+    starts, pairs = recycled((1 << bits) + 1, np.int64, fill=0), recycled((len(words), 2), np.int64)
     part_words(words, 64 - bits, starts, starts[:-1].copy(), pairs)
-    codes, first_row = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    codes, first_row = recycled(len(words), np.int64), recycled(len(words), np.int64)
     slot_bits, part = (2 * expected >> bits).bit_length(), 0
     while part < 1 << bits:
-        table, shift = np.empty((1 << slot_bits, 2), np.int64), 64 - bits - slot_bits
+        table, shift = recycled((1 << slot_bits, 2), np.int64), 64 - bits - slot_bits
         part = find_first_rows(pairs, starts, shift, table, codes, part)
         slot_bits += 2
     groups = number_first_rows(codes, first_row)
@@ -219,8 +220,7 @@ class Texts:
 def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, Integers]:
     """Return groups of the rows of all chunks; all else as for :func:`group_range`."""
     data, offsets = _in_one_buffer(chunks)
-    hashes = np.empty(len(offsets) - 1, np.uint64)
-    hash_texts(data, offsets, hashes)
+    hash_texts(data, offsets, hashes := recycled(len(offsets) - 1, np.uint64))
     codes, first_row = group_words(hashes.view(np.int64))
     if are_first_texts(data, offsets, codes, first_row):
         return codes, first_row
@@ -294,9 +294,9 @@ def rows_by_code(codes: Integers, count: int) -> tuple[Integers, Integers]:
     starts : numpy.ndarray
         int64, shape ``(count + 1,)``: where in ``rows`` those of each number start, and the end.
     """
-    starts, codes = np.zeros(count + 1, np.int64), np.ascontiguousarray(codes)
+    starts, codes = recycled(count + 1, np.int64, fill=0), np.ascontiguousarray(codes)
     count_codes(codes, starts)
-    rows = np.empty(starts[-1], np.int64)
+    rows = recycled(starts[-1], np.int64)
     place_rows(codes, starts[:-1].copy(), rows)
     return rows, starts
 
@@ -327,7 +327,7 @@ def rows_of_runs(
     numpy.ndarray
         int64.
     """
-    found = np.empty(int((lasts - firsts).sum()), np.int64)
+    found = recycled(int((lasts - firsts).sum()), np.int64)
     order = np.zeros(0, np.int64) if order is None else order
     write_runs(firsts.ravel(), lasts.ravel(), np.ascontiguousarray(order), start, found)
     return found

@@ -22,6 +22,7 @@ from tessel.kernels.fields import (
 from tessel.kernels.group_loop import ZERO_REGISTER, add_groups
 from tessel.kernels.program import Program
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -112,9 +113,9 @@ def group_sums(
     more = held.used - program.integers + _SPARE_REGISTERS
     integers, floats, truths = program.registers(more)
     integers[:] = 0
-    first_row = np.full(lines, -1, np.int64)
-    last_row = np.full(lines + 1 if last else 0, -1, np.int64)
-    low, high = np.zeros((2, len(slots.parts), lines), np.int64)
+    first_row = recycled(lines, np.int64, fill=-1)
+    last_row = recycled(lines + 1 if last else 0, np.int64, fill=-1)
+    low, high = recycled((2, len(slots.parts), lines), np.int64, fill=0)
     is_keyed = group is not None or codes is not None
     lane_bits = _LANE_BITS if is_keyed and lines <= _MOST_SPREAD else 0
     best, best_floats = started(fields, (lines << lane_bits) + 1)
@@ -122,7 +123,7 @@ def group_sums(
     count = len(slots.words)
     # Lines of a cache hold whole groups, where these are not small.
     words = count if count < _WORDS_A_LINE else -(-count // 4) * 4
-    sums = np.zeros(((lines << lane_bits) + 1, words), np.int64)
+    sums = recycled(((lines << lane_bits) + 1, words), np.int64, fill=0)
     left = _NONE if codes is None else codes
     for span in spans:
         unseen = _NONE

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -37,7 +38,7 @@ def match_ends(codes: Integers, starts: Integers, *, keep_unmatched: bool) -> In
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
-    ends = np.empty(len(codes), np.int64)
+    ends = recycled(len(codes), np.int64)
     write_ends(np.ascontiguousarray(codes), np.ascontiguousarray(starts), keep_unmatched, ends)
     return ends
 
@@ -61,7 +62,7 @@ def match_rows(
         order of ``rows``; a right row is −1 where there is none.
     """
     first = int(np.searchsorted(ends, start, side="right"))
-    left, right = np.empty((2, stop - start), np.int64)
+    left, right = recycled((2, stop - start), np.int64)
     held = (np.ascontiguousarray(each) for each in (codes, starts, rows, ends))
     write_matches(*held, first, start, left, right)
     return left, right
@@ -182,7 +183,7 @@ class NearestRows:
             int64, shape ``(rows,)``: a place in ``held``, of rows of one number the last; −1 for
             none.
         """
-        found = np.empty(len(asked), np.int64)
+        found = recycled(len(asked), np.int64)
         asked = np.ascontiguousarray(asked)
         groups = _NO_CODES if codes is None else np.ascontiguousarray(codes)
         reached = self._starts.copy()
@@ -198,7 +199,7 @@ class NearestRows:
 
 def _last_of_runs(held: Integers, starts: Integers) -> Integers:
     """Return for each place the last one of its group that holds the same number."""
-    last = np.empty(len(held), np.int64)
+    last = recycled(len(held), np.int64)
     last_of_runs(held, starts, last)
     return last
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.word_numbers import text_word
+from tessel.memory import allocate, recycled
 
 Integers = NDArray[np.int64]
 
@@ -51,10 +52,14 @@ def order_of_integers(numbers: Integers) -> Integers:
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
-    from tessel.arrays import allocate  # the build of kernels has no Arrow
-
     least, row_bits = int(numbers.min()), len(numbers).bit_length()
-    bits = (int(numbers.max()) - least).bit_length()
+    span = int(numbers.max()) - least
+    if span == len(numbers) - 1:  # ranks, maybe: each number may be there once
+        order = recycled(len(numbers), np.int64, fill=-1)
+        order[numbers - least] = np.arange(len(numbers))
+        if order.min() >= 0:
+            return order
+    bits = span.bit_length()
     most = min(_LEADING_BITS, _WORD_BITS - row_bits)
     shift = max(0, bits - most)
     words = _sorted_words(numbers, least, shift, bits - shift)
@@ -69,15 +74,13 @@ def order_of_integers(numbers: Integers) -> Integers:
 
 
 def _sorted_words(numbers: Integers, least: int, shift: int, bits: int) -> NDArray[np.uint64]:
-    from tessel.arrays import allocate
-
     row_bits = len(numbers).bit_length()
     words: NDArray[np.uint64]
     spare: NDArray[np.uint64]
     words, spare = allocate((2, len(numbers)), np.uint64)
     write_words(numbers, least % (1 << _WORD_BITS), shift, row_bits, words)
     passes = -(-bits // _DIGIT_BITS)
-    counts = np.zeros((passes, 1 << _DIGIT_BITS), np.uint64)
+    counts = recycled((passes, 1 << _DIGIT_BITS), np.uint64, fill=0)
     moved = sort_by_digits(words, spare, counts, row_bits, -(-bits // max(1, passes)))
     return spare if moved % 2 else words
 
@@ -231,7 +234,7 @@ def count_different(ordered: Integers, starts: Integers) -> Integers:
     starts
         int64, shape ``(runs + 1,)``, ascending: where runs start, and the end of the last.
     """
-    counts = np.empty(len(starts) - 1, np.int64)
+    counts = recycled(len(starts) - 1, np.int64)
     count_changes(np.ascontiguousarray(ordered), np.ascontiguousarray(starts), counts)
     return counts
 
@@ -251,7 +254,7 @@ def count_repeats(
     numbers, times : numpy.ndarray
         int64, as many as there are different numbers, in their order.
     """
-    numbers, times = np.empty((2, int(counts.sum())), np.int64)
+    numbers, times = recycled((2, int(counts.sum())), np.int64)
     write_repeats(np.ascontiguousarray(ordered), np.ascontiguousarray(starts), numbers, times)
     return numbers, times
 
@@ -310,7 +313,7 @@ def select_places(
         int64: the run of what is wanted, and the place, counted from its start. Places of one run
         side by side and ascending take less time.
     """
-    found = np.empty(len(owners), np.int64)
+    found = recycled(len(owners), np.int64)
     select_in_runs(
         numbers,
         np.ascontiguousarray(starts),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 BLOCK_ROWS = 2048
 """Rows whose registers stay in the caches of the core; a multiple of eight."""
@@ -189,7 +190,7 @@ class Program:
         between steps.
         """
         return (
-            np.empty((self.integers + spare) * BLOCK_ROWS, np.int64),
-            np.empty(self.floats * BLOCK_ROWS, np.float64),
-            np.empty(self.truths * BLOCK_ROWS, np.uint8),
+            recycled((self.integers + spare) * BLOCK_ROWS, np.int64),
+            recycled(self.floats * BLOCK_ROWS, np.float64),
+            recycled(self.truths * BLOCK_ROWS, np.uint8),
         )

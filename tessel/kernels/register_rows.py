@@ -13,6 +13,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -37,7 +38,7 @@ def register_rows(
         int64, shape ``(len(registers), rows)``; of floats their bits; rows in their order.
     """
     rows = sum(map(len, spans))
-    found = np.empty((len(registers), rows), np.int64)
+    found = recycled((len(registers), rows), np.int64)
     count, scratch, selected = 0, program.registers(), program.selected(select)
     for span in spans:
         count = copy_registers(

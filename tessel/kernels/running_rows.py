@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import reinterpret
+from tessel.memory import recycled
 
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
@@ -83,7 +84,7 @@ def run_integers(
     numpy.ndarray or None
         int64, shape ``(rows,)``; None where a sum may leave 64 bits.
     """
-    found = np.empty(len(values), np.int64)
+    found = recycled(len(values), np.int64)
     values = np.ascontiguousarray(values)
     fits = accumulate_integers(values, _flags(present), _codes(codes), totals, found)
     return found if fits else None
@@ -116,7 +117,7 @@ def run_doubles(
         float64, shape ``(rows,)``; zero is +0.0.
     """
     scale, above, below = 2.0 ** -(low + REST_BITS), 2.0 ** (low + REST_BITS), 2.0**low
-    found = np.empty(len(values), np.float64)
+    found = recycled(len(values), np.float64)
     values = np.ascontiguousarray(values)
     accumulate_doubles(
         values, _flags(present), _codes(codes), scale, above, below, high, rest, found
@@ -157,7 +158,7 @@ def run_best(
         limits = np.iinfo(numbers.dtype)
         worst = limits.min if greatest else limits.max
     best[~known] = worst
-    found = np.empty(len(numbers), numbers.dtype)
+    found = recycled(len(numbers), numbers.dtype)
     numbers = np.ascontiguousarray(numbers)
     accumulate_best(numbers, _flags(present), _codes(codes), greatest, best, known, found)
     return found
@@ -186,7 +187,7 @@ def run_counts(
         first = int(counts[0])
         counts[0] += rows
         return np.arange(first + 1, first + rows + 1)
-    found = np.empty(rows, np.int64)
+    found = recycled(rows, np.int64)
     accumulate_counts(_flags(present), _codes(codes), counts, found)
     return found
 

@@ -19,6 +19,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.group_rows import Texts
 from tessel.kernels.intrinsics import reinterpret, words_of
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -42,7 +43,7 @@ def search_rows(blocks: StoredBlocks, column: int, bounds: Integers, *, after: b
     numpy.ndarray
         int64, counted in the segment; ``blocks.stop`` where there is none.
     """
-    found = np.empty(len(bounds), np.int64)
+    found = recycled(len(bounds), np.int64)
     find_bounds(*blocks.arguments, column, np.ascontiguousarray(bounds), after, found)
     return found
 
@@ -102,7 +103,7 @@ def search_texts(texts: Texts, part: bytes) -> NDArray[np.bool_]:
     numpy.ndarray
         Bool, shape ``(rows,)``.
     """
-    found = np.zeros(len(texts), np.uint8)
+    found = recycled(len(texts), np.uint8, fill=0)
     mark_texts(
         np.ascontiguousarray(texts.data),
         np.ascontiguousarray(texts.offsets),

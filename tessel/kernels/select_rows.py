@@ -20,6 +20,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.memory import recycled
 
 _FEW = 4
 """Where more than one row in so many is left, a truth a row is less to write than places."""
@@ -41,7 +42,7 @@ def select_rows(blocks: StoredBlocks, program: Program, truth: int) -> NDArray[n
     numpy.ndarray
         Bool, shape ``(len(blocks),)``.
     """
-    found = np.empty(len(blocks), np.uint8)
+    found = recycled(len(blocks), np.uint8)
     write_truths(*blocks.arguments, *program.arguments, *program.registers(), truth, found)
     return found.view(np.bool_)
 
@@ -60,7 +61,7 @@ def select_places(blocks: StoredBlocks, program: Program, truth: int) -> NDArray
         int64, ascending, counted from the first of the rows. None where many rows are left: then it
         is :func:`select_rows` that is asked.
     """
-    found = np.empty(len(blocks) // _FEW + BLOCK_ROWS, np.int64)
+    found = recycled(len(blocks) // _FEW + BLOCK_ROWS, np.int64)
     count = write_places(
         *blocks.arguments,
         *program.arguments,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
+from tessel.memory import recycled
 
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -30,7 +31,7 @@ def rows_away(order: Integers, bounds: Integers, distance: int, start: int, stop
     numpy.ndarray
         int64, shape ``(stop - start,)``; −1 where the group does not reach so far.
     """
-    found = np.empty(stop - start, np.int64)
+    found = recycled(stop - start, np.int64)
     write_away(np.ascontiguousarray(order), np.ascontiguousarray(bounds), distance, start, found)
     return found
 
@@ -72,7 +73,7 @@ def nearest_present(
     """
     if codes is None:
         return _ends_of_gaps(present, last, passed, offset, limit, backward)
-    found = np.empty(len(present), np.int64)
+    found = recycled(len(present), np.int64)
     present, codes = np.ascontiguousarray(present), np.ascontiguousarray(codes)
     write_nearest(present, codes, offset, limit, backward, last, passed, found, found[:0])
     sources = np.arange(offset, offset + len(present))
@@ -103,7 +104,7 @@ def nearest_on_side(
     distances : numpy.ndarray
         int64, shape ``(rows,)``: how many rows of the group away it is, −1 where there is none.
     """
-    found, distances = np.empty((2, len(present)), np.int64)
+    found, distances = recycled((2, len(present)), np.int64)
     present, codes = np.ascontiguousarray(present), np.ascontiguousarray(codes)
     write_nearest(present, codes, offset, _ANY, backward, last, passed, found, distances)
     return found, distances

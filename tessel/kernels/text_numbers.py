@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.group_rows import Texts
 from tessel.kernels.intrinsics import words_of
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -58,7 +59,7 @@ class TextNumbers:
         # Pages of memory that nothing is written to are not there.
         self._table = np.zeros((slots, 2), np.int64)
         extents = np.zeros((max(1, len(texts)), 2), np.int64)
-        self.codes = np.empty(len(texts), np.int64)
+        self.codes = recycled(len(texts), np.int64)
         self._count = int(
             number_texts(
                 self._held, offsets, base, _missing(absent), self._table, extents,
@@ -72,7 +73,7 @@ class TextNumbers:
 
     def find(self, texts: Texts, absent: Truths | None = None) -> Integers:
         """Return the number of each text, −1 where it is none of these, or absent."""
-        codes = np.empty(len(texts), np.int64)
+        codes = recycled(len(texts), np.int64)
         data, offsets, base = _copied(texts)
         find_texts(
             data, offsets, base, _missing(absent), self._held, self._table, self._extents,

@@ -14,6 +14,7 @@ from tessel.kernels.declare import inner, kernel
 from tessel.kernels.error_free import two_product, two_sum
 from tessel.kernels.running_rows import exponent_range
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -87,7 +88,7 @@ def window_sums(
     numpy.ndarray
         float64, shape ``(windows,)``, zero as +0.0.
     """
-    found = np.empty(len(starts), np.float64)
+    found = recycled(len(starts), np.float64)
     scale = 2.0 ** -(low + split)
     slide_sums(values, starts, stops, scale, 2.0**split, 2.0**low, mean, found)
     return found
@@ -113,8 +114,8 @@ def window_best(
     numpy.ndarray
         Shape ``(windows,)``, of the type of ``numbers``.
     """
-    found = np.empty(len(starts), numbers.dtype)
-    slide_best(numbers, starts, stops, greatest, np.empty(len(numbers), np.int64), found)
+    found = recycled(len(starts), numbers.dtype)
+    slide_best(numbers, starts, stops, greatest, recycled(len(numbers), np.int64), found)
     return found
 
 
@@ -175,7 +176,7 @@ def window_lengths(starts: Places, stops: Places) -> tuple[int, int]:
 
 def without_short(starts: Places, stops: Places, least: int) -> Places:
     """Return the starts of windows, those of fewer rows than ``least`` at their stops."""
-    found = np.empty(len(starts), np.int64)
+    found = recycled(len(starts), np.int64)
     empty_short(starts, stops, least, found)
     return found
 
@@ -200,7 +201,7 @@ def rows_until(
         int64, shape ``(bounds,)``: where the key of the bound begins, and the times of it that lie
         below the bound.
     """
-    found = np.empty(len(bounds), np.int64)
+    found = recycled(len(bounds), np.int64)
     runs = runs or KeyRuns.of_one(len(times), 0, len(bounds))
     count_until(times, runs.bounds, runs.firsts, runs.lasts, bounds, included, found)
     return found

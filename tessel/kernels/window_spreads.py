@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.error_free import two_product, two_sum
 from tessel.kernels.running_rows import exponent_range
+from tessel.memory import recycled
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -71,8 +72,8 @@ def window_spreads(
         return None
     low = exponents[1] - _BITS
     inexact = exponents[0] - _MANTISSA_BITS < low
-    found = np.empty(len(starts), np.float64)
-    certain = np.empty(len(starts), np.bool_)
+    found = recycled(len(starts), np.float64)
+    certain = recycled(len(starts), np.bool_)
     slide_spreads(
         np.ascontiguousarray(values),
         np.ascontiguousarray(starts),

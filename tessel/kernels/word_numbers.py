@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
+from tessel.memory import recycled
 
 _INCREMENT = _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -120,10 +121,10 @@ class WordNumbers:
         roomy = min(_ROOMY * len(present), _ROOMY_CELLS)
         self._in_range = high - low < max(_CELLS, _CELLS_A_WORD * len(present), roomy)
         held, missing = _contiguous(words, absent)
-        self.codes = np.empty(len(words), np.int64)
+        self.codes = recycled(len(words), np.int64)
         if self._in_range:
             # The number of each word of the range, −1 for those that do not occur.
-            self._table = np.full(high - low + 1, -1, np.int64)
+            self._table = recycled(high - low + 1, np.int64, fill=-1)
             self._count = int(number_in_range(held, missing, low, self._table, self.codes))
             return
         self._table, self._shift, self._count = _numbered(held, missing, self.codes, _LEAST_BITS)
@@ -133,7 +134,7 @@ class WordNumbers:
 
     def find(self, words: Integers, absent: Truths | None = None) -> Integers:
         """Return the number of each word, −1 where it is none of these, or absent."""
-        codes = np.empty(len(words), np.int64)
+        codes = recycled(len(words), np.int64)
         held, missing = _contiguous(words, absent)
         if self._in_range:
             find_in_range(held, missing, self._low, self._table, codes)
@@ -201,7 +202,7 @@ def words_of_runs(
     for start, stop in itertools.pairwise(starts.tolist()):
         own = words[start:stop]
         numbers = WordNumbers(own)
-        each = np.empty(len(numbers), np.int64)
+        each = recycled(len(numbers), np.int64)
         each[numbers.codes] = own
         if counted:
             order = np.argsort(each)
@@ -229,7 +230,7 @@ def word_slots(words: Integers) -> tuple[Integers, int]:
     """
     roomy = min(_CACHED_BITS, (8 * len(words)).bit_length())
     bits = max(1, (2 * len(words) - 1).bit_length(), roomy)
-    codes = np.empty(len(words), np.int64)
+    codes = recycled(len(words), np.int64)
     slots, _, _ = _numbered(*_contiguous(words, None), codes, bits)
     return slots, bits
 
@@ -259,7 +260,7 @@ def _numbered(
 
 
 def _free_slots(bits: int) -> Integers:
-    return np.full((1 << bits, 2), -1, np.int64)
+    return recycled((1 << bits, 2), np.int64, fill=-1)
 
 
 def _contiguous(words: Integers, absent: Truths | None) -> tuple[Integers, Truths]:

@@ -761,6 +761,25 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         assert chosen.tolist() == values[own][known[own] & selected].tolist()
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("occur", [40, 2_500, 9_000])
+def test_first_rows_of_many_groups(occur: int, form: str) -> None:
+    """Whether few or most groups have rows, and when these come, also behind full chunks."""
+    random, rows = np.random.default_rng(occur), 6_000 if form == "python" else 300_000
+    keys = random.choice(10_000, occur, replace=False)[random.integers(0, occur, rows)]
+    keys[rows // 2 :] = np.where(random.random(rows - rows // 2) < 0.001, 10_000, keys[rows // 2 :])
+    blocks = _of_integers([keys.tolist()])
+    program = _program([(Op.LOAD, 0, 0, 0, 0)], blocks.facts.shape[2])
+    with in_form(form):
+        found = group_sums([blocks], program, select=None, group=0, groups=10_001, fields=[])
+    assert found is not None
+    there, first = np.unique(keys, return_index=True)
+    wanted = np.full(10_001, -1)
+    wanted[there] = first
+    assert np.array_equal(found.first_row, wanted)
+    assert np.array_equal(found.counts, np.bincount(keys, minlength=10_001))
+
+
 @pytest.mark.parametrize("number", [8, 1 << 40, -1, -(1 << 62)])
 @pytest.mark.parametrize("form", FORMS)
 def test_numbers_outside_of_their_bounds_are_refused(number: int, form: str) -> None:

@@ -21,6 +21,9 @@ CASES: dict[str, Any] = {
     "one number": [7] * _ROWS,
     "few": _RANDOM.integers(-2, 3, _ROWS),
     "any": _RANDOM.integers(_LEAST, _MOST, _ROWS),
+    "each number once": _RANDOM.permutation(_ROWS) - 40,
+    "each number once, from the least on": _RANDOM.permutation(_ROWS) + _LEAST,
+    "as wide as each once": [0, _ROWS - 1, *_RANDOM.integers(0, _ROWS, _ROWS - 2)],
     "both ends": _RANDOM.choice([_LEAST, -1, 0, _MOST], _ROWS),
     "one digit of several that differs": _RANDOM.integers(0, 9, _ROWS) << 24 | 5,
     "equal leading bits, in pairs": _RANDOM.integers(0, _ROWS // 2, _ROWS) << 50

@@ -104,9 +104,9 @@ class Reduction(ABC):
     def take(self, state: Any, groups: Codes) -> Any:
         """Return the state of some of the groups."""
 
-    @abstractmethod
     def lines(self, state: Any) -> Iterable[Any]:
-        """Return the arrays that a state holds."""
+        """Return the arrays that a state holds: by default it is one."""
+        return (state,)
 
     @abstractmethod
     def arrays(self, state: Any) -> list[pa.Array]:
@@ -135,7 +135,7 @@ def reduction_of(which: str, kinds: Sequence[pa.DataType]) -> Reduction:
     """
     if which == "count":
         return _Count()
-    if which in _SUMS:
+    if which in SUMS:
         return _Sum(which)
     return (_Extreme if which in _BETTER else _End)(which, plain_type(kinds[0]))
 
@@ -195,6 +195,8 @@ class _Count(Reduction):
         return [pa.field("rows", pa.int64())]
 
     def reduce(self, rows: PresentRows, groups: int) -> Codes:
+        if groups == 1:
+            return np.array([len(rows.codes)])
         return np.bincount(rows.codes, minlength=groups).astype(np.int64, copy=False)
 
     def merge(self, states: Sequence[Codes], codes: Codes, groups: int) -> Codes:
@@ -205,9 +207,6 @@ class _Count(Reduction):
     def take(self, state: Codes, groups: Codes) -> Codes:
         return state[groups]
 
-    def lines(self, state: Codes) -> Iterable[Any]:
-        return (state,)
-
     def arrays(self, state: Codes) -> list[pa.Array]:
         return [arrow_array(state)]
 
@@ -215,26 +214,25 @@ class _Count(Reduction):
         return numpy_array(arrays[0])
 
 
-_SUMS: dict[str, Callable[[PresentRows, int], ExactSums]] = {
-    "sum": lambda rows, groups: sums_of(rows.columns[0], rows.codes, groups),
-    "weights": lambda rows, groups: sums_of(rows.columns[1], rows.codes, groups),
-    "products": lambda rows, groups: products_of(
-        rows.columns[0], rows.columns[-1], rows.codes, groups
-    ),
+SUMS: dict[str, Callable[[Sequence[pa.Array], Codes, int], ExactSums]] = {
+    "sum": lambda columns, codes, groups: sums_of(columns[0], codes, groups),
+    "weights": lambda columns, codes, groups: sums_of(columns[1], codes, groups),
+    "products": lambda columns, *groups: products_of(columns[0], columns[-1], *groups),
 }
+"""The sums by name, each of columns and of the group of each row, below so many."""
 
 
 class _Sum(Reduction):
     """An exact sum."""
 
     def __init__(self, which: str) -> None:
-        self._sums = _SUMS[which]
+        self._sums = SUMS[which]
 
     def fields(self) -> list[pa.Field]:
         return state_fields()
 
     def reduce(self, rows: PresentRows, groups: int) -> ExactSums:
-        return self._sums(rows, groups)
+        return self._sums(rows.columns, rows.codes, groups)
 
     def merge(self, states: Sequence[ExactSums], codes: Codes, groups: int) -> ExactSums:
         return ExactSums.total(states, codes, groups)
@@ -270,9 +268,6 @@ class _Selected(Reduction):
 
     def take(self, state: Any, groups: Codes) -> Any:
         return state.take(arrow_array(groups))
-
-    def lines(self, state: Any) -> Iterable[Any]:
-        return (state,)
 
     def arrays(self, state: Any) -> list[pa.Array]:
         return [self.result(state)]
@@ -362,10 +357,14 @@ def _first_rows(codes: Codes, groups: int) -> Codes:
 
 
 def of_some(values: pa.Array, some: BoolArray) -> pa.Array:
-    """Return the results of groups, null for groups without a value."""
+    """Return the results of groups or rows, null for those without a value."""
     if some.all():
         return values
-    return pc.if_else(arrow_array(some), values, arrow_scalar(None, values.type))
+    if not pa.types.is_primitive(values.type) or values.offset:
+        return pc.if_else(arrow_array(some), values, arrow_scalar(None, values.type))
+    valid = some & numpy_array(values.is_valid()) if values.null_count else some
+    buffers = [arrow_array(valid).buffers()[1], values.buffers()[1]]
+    return pa.Array.from_buffers(values.type, len(values), buffers)
 
 
 def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:

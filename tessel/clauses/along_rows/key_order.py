@@ -22,6 +22,7 @@ from tessel.clauses.values import BoolArray, is_temporal, plain_type, raw_values
 from tessel.ecs import ProcessingUnit
 from tessel.kernels.group_rows import rows_by_code
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Codes = NDArray[np.int64]
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
@@ -71,7 +72,7 @@ class KeyedRows:
         lengths = [each.num_rows for each in carries]
         if not self.keys or not sum(lengths):
             return [np.zeros(rows, np.int64) for rows in lengths], max(self.groups, 1)
-        parts = [self.keys, *(carried_keys(each, len(self.keys)) for each in carries)]
+        parts = [self.keys, *(each.columns[: len(self.keys)] for each in carries)]
         joint = KeyedRows.of([_joined(each) for each in zip(*parts, strict=True)], 0)
         _, *codes = np.split(joint.codes, np.cumsum([self.groups, *lengths[:-1]]))
         return codes, joint.groups
@@ -87,9 +88,8 @@ def keyed_rows(unit: ProcessingUnit, by: Sequence[str]) -> KeyedRows:
 
 def keyed_carries(earlier: pa.Table, later: pa.Table, by: Sequence[str]) -> KeyedRows:
     """Return the rows of two carries, one below the other, by key."""
-    parts = [carried_keys(each, len(by)) for each in (earlier, later)]
-    columns = [_joined(each) for each in zip(*parts, strict=True)]
-    return KeyedRows.of(columns, earlier.num_rows + later.num_rows)
+    pairs = zip(*(each.columns[: len(by)] for each in (earlier, later)), strict=True)
+    return KeyedRows.of(list(map(_joined, pairs)), earlier.num_rows + later.num_rows)
 
 
 def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
@@ -98,13 +98,8 @@ def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
 
 
 def key_columns(by: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the columns of a carry that hold the keys."""
+    """Return the names of the columns of a carry that hold the keys, its first ones."""
     return tuple(f"key_{at}" for at in range(len(by)))
-
-
-def carried_keys(carried: pa.Table, count: int) -> list[pa.ChunkedArray]:
-    """Return the key columns of a carry."""
-    return [carried.column(f"key_{at}") for at in range(count)]
 
 
 def _joined(columns: Sequence[Column]) -> pa.Array:
@@ -176,22 +171,24 @@ class KeyOrder:
 def taken(column: Column, rows: Codes, absent: BoolArray | None = None) -> Column:
     """Return the values of some rows of a column, Arrow or numpy; null in the absent ones."""
     if isinstance(column, np.ndarray):
-        return column[rows]
+        # Absent rows have any number, and any value.
+        found = recycled(len(rows), column.dtype)
+        return np.take(column, rows, out=found, mode="clip") if len(column) else column[rows]
     width = _width(column.type)
     if width is None or not len(column):
         return unified(column).take(arrow_array(rows, mask=absent))
     valid = None
     if column.null_count:
-        valid = numpy_array(column.is_valid())[rows]
+        valid = taken(numpy_array(column.is_valid()), rows)
     if absent is not None:
         valid = ~absent if valid is None else valid & ~absent
-    return _of_numbers(_numbers(column, width)[rows], column.type, valid)
+    return _of_numbers(taken(_numbers(column, width), rows), column.type, valid)
 
 
 def in_rows(values: Column, rows: Codes) -> Column:
     """Return values, Arrow or numpy, in the order of rows, given the row that each is of."""
     if isinstance(values, np.ndarray):
-        found = np.empty_like(values)
+        found = recycled(len(values), values.dtype)
         found[rows] = values
         return found
     width = _width(values.type)

@@ -1,13 +1,14 @@
-"""Aggregates of windows of rows: any aggregate, and fast ways for those that have one.
+"""Aggregates of windows of rows: any aggregate, and fast ways for reductions that have one.
 
-Rows are in key order, a window is a run of them. Sums and what follows from sums are differences
-of exact running sums; extremes come from a sparse table; the others are computed like groups, of
-which each is a window, so every aggregate there is works here and means the same.
+Rows are in key order, a window is a run of them. Sums are differences of exact running sums;
+extremes come from a sparse table. Aggregates of other reductions, and those of none, are computed
+like groups, of which each is a window, so every aggregate there is works here and means the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,14 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Aggregate
-from tessel.clauses.aggregates.count import Count
+from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.aggregates.kernels.sums import products_of, sums_of
 from tessel.clauses.aggregates.mean import Mean
-from tessel.clauses.aggregates.selective import First, Last, Max, Min
-from tessel.clauses.aggregates.spread import Sem, Spread
+from tessel.clauses.aggregates.reductions import SUMS, of_some
+from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import doubles, integers, missing_rows, plain
+from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.window_rows import (
     short_window_sums,
     window_best,
@@ -79,8 +80,6 @@ class Windows:
 _EXACT = 1 << 53
 """Below it integers are doubles."""
 
-_Kernel = Callable[[Any, pa.Array, Windows, str | None], pa.Array]
-
 
 def window_aggregate(
     aggregate: Aggregate,
@@ -112,71 +111,72 @@ def window_aggregate(
     if least and present.shortest < least:
         present = present.of_rows(least)
         short = present.empty
-    kernel: _Kernel | None = (
-        _spread if isinstance(aggregate, Spread) else _KERNELS.get(type(aggregate))
-    )
-    if kernel is None:
+    if isinstance(aggregate, FromReductions) and _REDUCED.keys() >= {*aggregate.reductions}:
+        there = array if absent is None else array.filter(arrow_array(~absent))
+        found = _by_reductions(aggregate, there, present, column)
+    else:
         whole = windows if short is None else windows.only(~short)
         found = _one_by_one(aggregate, array, whole, column)
-    else:
-        there = array if absent is None else array.filter(arrow_array(~absent))
-        found = kernel(aggregate, there, present, column)
-    return found if short is None else _without(found, short)
+    return found if short is None else of_some(found, ~short)
 
 
-def _without(found: pa.Array, short: NDArray[np.bool_]) -> pa.Array:
-    """Return results with those missing of windows that are too short."""
-    if not pa.types.is_primitive(found.type) or found.offset:
-        return found.take(arrow_array(np.arange(len(found)), mask=short))
-    valid = ~short & numpy_array(found.is_valid()) if found.null_count else ~short
-    buffers = [arrow_array(valid).buffers()[1], found.buffers()[1]]
-    return pa.Array.from_buffers(found.type, len(found), buffers)
-
-
-def _count(_: Count, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    return arrow_array(windows.lengths)
-
-
-def _first(_: First, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    empty = windows.lengths == 0
-    return values.take(arrow_array(np.where(empty, 0, windows.starts), mask=empty))
-
-
-def _last(_: Last, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    empty = windows.lengths == 0
-    return values.take(arrow_array(np.where(empty, 0, windows.stops - 1), mask=empty))
-
-
-def _extreme(
-    aggregate: Min | Max, values: pa.Array, windows: Windows, column: str | None
+def _by_reductions(
+    aggregate: FromReductions, values: pa.Array, windows: Windows, column: str | None
 ) -> pa.Array:
-    found = OrderedNumbers.of_values(values)
-    best = window_best(
-        found.in_64_bits, windows.starts, windows.stops, greatest=isinstance(aggregate, Max)
-    )
+    """Return what an aggregate makes of the reductions of each window."""
+    quick = _quick(aggregate, values, windows, column)
+    if quick is not None:
+        return quick
+    columns = list(map(plain, values.flatten())) if aggregate.further else [values]
+    reduced = {which: _REDUCED[which](columns, windows) for which in aggregate.reductions}
+    return aggregate.of_reductions(reduced, values.type, column)
+
+
+def _at(columns: Sequence[pa.Array], rows: Places, windows: Windows) -> pa.Array:
+    empty = windows.lengths == 0
+    return columns[0].take(arrow_array(np.where(empty, 0, rows), mask=empty))
+
+
+def _best(columns: Sequence[pa.Array], windows: Windows, *, greatest: bool) -> pa.Array:
+    found = OrderedNumbers.of_values(columns[0])
+    best = window_best(found.in_64_bits, windows.starts, windows.stops, greatest=greatest)
     return found.values(found.of_64_bits(best), windows.empty)
 
 
-def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    short = _short_sums(values, windows, mean=False)
-    if short is not None:
-        wanted = aggregate.result_type(values.type, column)
-        if pa.types.is_floating(wanted):
-            return arrow_array(short)
-        return arrow_array(short.astype(np.int64)).view(wanted)
-    rows = len(values)
-    sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
-    return aggregate.of_reductions({"sum": sums}, values.type, column)
+def _sums(which: str, columns: Sequence[pa.Array], windows: Windows) -> ExactSums:
+    rows = len(columns[0])
+    return SUMS[which](columns, np.arange(rows), rows).windows(windows.starts, windows.stops)
 
 
-def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    short = _short_sums(values, windows, mean=True)
-    if short is not None:
-        return arrow_array(short, mask=windows.empty)
-    rows = len(values)
-    sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
-    reduced = {"sum": sums, "count": windows.lengths}
-    return aggregate.of_reductions(reduced, values.type, column)
+_REDUCED: dict[str, Callable[[Sequence[pa.Array], Windows], Any]] = {
+    "count": lambda columns, windows: windows.lengths,
+    "first": lambda columns, windows: _at(columns, windows.starts, windows),
+    "last": lambda columns, windows: _at(columns, windows.stops - 1, windows),
+    "least": functools.partial(_best, greatest=False),
+    "greatest": functools.partial(_best, greatest=True),
+    **{which: functools.partial(_sums, which) for which in SUMS},
+}
+"""What a reduction is of each window."""
+
+
+def _quick(
+    aggregate: FromReductions, values: pa.Array, windows: Windows, column: str | None
+) -> pa.Array | None:
+    """Return sums, means and spreads where two integers or one hold every sum; None elsewhere."""
+    if isinstance(aggregate, Spread):
+        spreads = _quick_spread(aggregate, values, windows)
+        if spreads is None:
+            return None
+        return _told_one_by_one(aggregate, values, windows, column, *spreads)
+    mean = type(aggregate) is Mean
+    sums = _short_sums(values, windows, mean=mean) if mean or type(aggregate) is Sum else None
+    if sums is None:
+        return None
+    if mean:
+        return arrow_array(sums, mask=windows.empty)
+    wanted = aggregate.result_type(values.type, column)
+    is_float = pa.types.is_floating(wanted)
+    return arrow_array(sums) if is_float else arrow_array(sums.astype(np.int64)).view(wanted)
 
 
 def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np.float64] | None:
@@ -206,20 +206,6 @@ def _as_doubles(values: pa.Array) -> NDArray[np.float64] | None:
     return numbers.astype(np.float64) if largest < _EXACT else None
 
 
-def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    quick = _quick_spread(aggregate, values, windows)
-    if quick is not None:
-        return _told_one_by_one(aggregate, values, windows, column, *quick)
-    rows = len(values)
-    each = np.arange(rows)
-    reduced = {
-        "sum": sums_of(values, each, rows).windows(windows.starts, windows.stops),
-        "products": products_of(values, values, each, rows).windows(windows.starts, windows.stops),
-        "count": windows.lengths,
-    }
-    return aggregate.of_reductions(reduced, values.type, column)
-
-
 def _quick_spread(
     aggregate: Spread, values: pa.Array, windows: Windows
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
@@ -233,7 +219,7 @@ def _quick_spread(
         windows.stops,
         ddof=aggregate.ddof,
         root=aggregate.takes_root,
-        of_mean=isinstance(aggregate, Sem),
+        of_mean=aggregate.of_mean,
     )
     if found is None:
         return None
@@ -256,17 +242,6 @@ def _told_one_by_one(
         found[rest] = numpy_array(_one_by_one(aggregate, values, few, column))
     missing = windows.lengths <= aggregate.ddof
     return arrow_array(found, mask=missing if missing.any() else None)
-
-
-_KERNELS: dict[type[Aggregate], _Kernel] = {
-    Count: _count,
-    First: _first,
-    Last: _last,
-    Max: _extreme,
-    Mean: _mean,
-    Min: _extreme,
-    Sum: _sum,
-}
 
 
 def _one_by_one(

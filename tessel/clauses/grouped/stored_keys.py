@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.grouped.grouping import group_codes, numbered_by_appearance
 from tessel.clauses.grouped.numbered_keys import NumberedKey
 from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.stored_numbers import decimal_integers
@@ -25,6 +25,9 @@ from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import Operand
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.program import Program
+from tessel.kernels.register_rows import register_rows
 from tessel.lazy import dataclass
 from tessel.store.manifest.lazy_columns import OpenedBatch
 
@@ -60,6 +63,35 @@ class NumberedGroups:
     groups: int
     select: int | None
     are_few: bool = True
+
+    def by_appearance(
+        self, spans: Sequence[StoredBlocks], program: Program, *more: int
+    ) -> tuple[Integers, Integers, Integers] | None:
+        """Return numbers of rows by key, in order of first appearance.
+
+        Parameters
+        ----------
+        spans, program
+            The rows, and what computes their numbers.
+        more
+            Other registers of integers.
+
+        Returns
+        -------
+        tuple or None
+            The number that each group has by its keys; the group of each row that counts; of the
+            first row of each group the other registers, int64, shape ``(len(more), groups)``. None
+            where a number is not among those that there can be: page tables that say otherwise are
+            forged.
+        """
+        assert self.register is not None  # one group is few
+        asked = [self.register, *more]
+        lines = register_rows(spans, program, select=self.select, registers=asked)
+        cells = lines[0]
+        if len(cells) and not 0 <= cells.min() <= cells.max() < self.groups:
+            return None
+        codes, first = numbered_by_appearance(cells, self.groups)
+        return cells[first], codes, lines[1:, first]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
+from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array, one_array
 from tessel.clauses.spill.workspace import Account
 from tessel.clauses.values import is_text_or_binary, plain, rank_codes
+from tessel.expression.text_bytes import texts_of
+from tessel.kernels.group_rows import group_texts
 
 _PART_OF_ENTRIES = 16
 """What part of the budget all entries may take; past it, rows hold text again."""
@@ -95,8 +97,7 @@ class JoinedDictionaries:
             chunks, columns[at] = columns[at], []  # one column is held twice
             if any(chunk.type != chunks[0].type for chunk in chunks):
                 chunks = [self._dictionary(name, chunk) for chunk in chunks]
-            whole = pa.chunked_array(chunks).unify_dictionaries()
-            arrays.append(whole.chunk(0) if whole.num_chunks == 1 else whole.combine_chunks())
+            arrays.append(one_array(pa.chunked_array(chunks).unify_dictionaries()))
         return pa.Table.from_arrays(arrays, names)
 
     def comparable(self, table: pa.Table) -> pa.Table:
@@ -185,26 +186,22 @@ class JoinedDictionaries:
         return [numbers[place].take(chunk.indices) for chunk, place in pairs]
 
     def _numbers_of(self, name: str, dictionaries: Sequence[pa.Array]) -> list[pa.Array] | None:
-        """Add entries; return the codes of those of each dictionary, None where all are too many.
-
-        What Arrow makes of several dictionaries begins with the entries of the first.
-        """
+        """Add entries; return the code of each of a dictionary, None where all are too many."""
         if not dictionaries:
             return []
         known = self._entries.get(name, arrow_array([], self._schema.field(name).type))
-        numbered = [
-            pa.DictionaryArray.from_arrays(arrow_array(np.arange(len(each), dtype=np.int32)), each)
-            for each in (known, *dictionaries)
-        ]
-        first, *others = pa.chunked_array(numbered).unify_dictionaries().chunks
-        entries = first.dictionary
-        added = entries.nbytes - known.nbytes + _BYTES_OF_PLACES * (len(entries) - len(known))
+        parts = [known, *(each.drop_null() for each in dictionaries)]
+        numbers, first = group_texts([texts_of(each) for each in parts])
+        more = one_array(pa.chunked_array(parts)).take(arrow_array(first[len(known) :]))
+        added = more.nbytes + _BYTES_OF_PLACES * len(more)
         if self._held + added > self._most or not self._account.fits(added):
             return None
         self._account.hold(added)
         self._held += added
-        self._entries[name] = entries
-        return [each.indices for each in others]
+        self._entries[name] = pa.concat_arrays([known, more]) if len(more) else known
+        ends = np.cumsum([len(each) for each in parts])
+        codes = np.split(numbers.astype(np.int32), ends[:-1])[1:]
+        return list(map(_codes_of_entries, dictionaries, codes))
 
     def _ranks_of(self, name: str) -> pa.Array:
         """Return the place of each entry among all of its column in order."""
@@ -218,6 +215,16 @@ def _lengths_of(entries: pa.Array) -> Lengths:
     lengths = pc.binary_length(entries)
     found = numpy_array(fill_null(lengths, 0) if lengths.null_count else lengths)
     return np.append(found, 0).astype(np.int64)
+
+
+def _codes_of_entries(entries: pa.Array, numbers: NDArray[np.int32]) -> pa.Array:
+    """Return the code of each entry, given those that are not null; null for null."""
+    if not entries.null_count:
+        return arrow_array(numbers)
+    is_null = numpy_array(entries.is_null())
+    codes = np.zeros(len(entries), np.int32)
+    codes[~is_null] = numbers
+    return arrow_array(codes, mask=is_null)
 
 
 def _codes_of(column: pa.ChunkedArray) -> Lengths:

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, concat_tables, empty_table, places, rows_at
+from tessel.arrays import arrow_array, concat_tables, empty_table, places
 from tessel.clauses.ordering import Ordering, Rows
 from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
@@ -40,6 +40,7 @@ from tessel.clauses.values import with_used_entries
 from tessel.closing import Closing
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.expression.text_bytes import rows_at
 from tessel.lazy import dataclass
 
 _FIRST_RANGES = 64
@@ -251,7 +252,10 @@ class ExternalSort(Closing):
             for frame in frames:
                 yield from self._dictionaries.restored(frame)
             return
-        with self._of_part() as part:
+        most, dictionaries = self._most, self._dictionaries
+        with ExternalSort(
+            self._ordering, self._schema, self._workspace, most, dictionaries
+        ) as part:
             for frame in frames:
                 part.add(frame)
             yield from part.sorted()
@@ -266,12 +270,6 @@ class ExternalSort(Closing):
         if not self._uncounted:
             self._account.hold(-self._size)
         self._held, self._size = [], 0
-
-    def _of_part(self) -> ExternalSort:
-        """Return what sorts a range that is too large."""
-        return ExternalSort(
-            self._ordering, self._schema, self._workspace, self._most, self._dictionaries
-        )
 
     def _in_order(self, tables: list[pa.Table]) -> Iterable[pa.Table]:
         """Return the rows of tables in order; the list is empty afterwards."""

@@ -19,11 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel import telemetry
-from tessel.arrays import arrow_array, concat_tables, places, rows_at
+from tessel.arrays import arrow_array, concat_tables, places
 from tessel.cached import cached
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
+from tessel.expression.text_bytes import rows_at
 from tessel.store.index_column import index_integers
 from tessel.store.manifest.bindings import Bound, Computed, Conjunct
 

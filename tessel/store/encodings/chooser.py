@@ -17,8 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import fill_null, numpy_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
+from tessel.expression.text_bytes import texts_of
+from tessel.kernels.group_rows import group_texts, group_words
 from tessel.kernels.word_numbers import expected_distinct
 from tessel.store.encodings.base import (
     COMPACT,
@@ -245,15 +247,21 @@ def column_dictionary(
     if not wanted and not _promising(values, profile):
         return None
     array = _arrow(values, column.validity)
-    found = pc.dictionary_encode(array)
-    held = found.dictionary
-    if not len(held) or (not wanted and not _pays(values, len(held))):
+    array = array.drop_null() if array.null_count else array
+    if pa.types.is_integer(array.type):
+        numbers, first = group_words(numpy_array(array).astype(np.int64))
+    else:
+        numbers, first = group_texts([texts_of(array)])
+    if not len(first) or (not wanted and not _pays(values, len(first))):
         return None
-    dtype = np.dtype(np.uint8 if len(held) <= 1 << 8 else "<u2" if len(held) <= 1 << 16 else "<u4")
-    indices = found.indices
-    if indices.null_count:
-        indices = fill_null(indices, 0)
-    return numpy_array(indices).astype(dtype), _like(physical_values(held), values)
+    size = len(first)
+    dtype = np.dtype(np.uint8 if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<u4")
+    if column.validity is None:
+        codes = numbers.astype(dtype)
+    else:
+        codes = np.zeros(values.length, dtype)
+        codes[column.validity] = numbers
+    return codes, _like(physical_values(array.take(arrow_array(first))), values)
 
 
 def _promising(values: PhysicalValues, profile: Profile) -> bool:

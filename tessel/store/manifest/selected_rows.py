@@ -90,6 +90,12 @@ class SelectedRows:
         found = [selected.places() for selected in self._ranges]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
+    def places_of(self, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of some selected rows, which are numbers among these; int64."""
+        if len(self._ranges) == 1 and self._ranges[0].is_whole:
+            return chosen + self._ranges[0].low
+        return self.places()[chosen]
+
     def values(self, names: Sequence[str]) -> pa.Table:
         """Return columns of the selected rows; text may be dictionaries."""
         if self._lazy.is_far:

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import allocate
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decode_rows import decode_numbers, texts_of_codes
 from tessel.lazy import dataclass
+from tessel.memory import allocate
 from tessel.store.encodings.base import PageEncoding
 from tessel.store.encodings.codes import VARIABLE_KINDS, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import (
