@@ -21,10 +21,10 @@ from tessel.errors import CancelledError
 
 __all__ = [
     "CancelFlag",
+    "ThreadPool",
     "check_cancelled",
     "current_flag",
     "run_ahead",
-    "thread_pool",
 ]
 
 P = ParamSpec("P")
@@ -55,7 +55,7 @@ class CancelFlag:
         """Whether the run is to end."""
         return self._is_set or (self._parent is not None and self._parent.is_set)
 
-    def watched(self) -> contextlib.AbstractContextManager[None]:
+    def watched(self) -> contextlib.AbstractContextManager[object]:
         """Let loops of the block, also in the tasks that it starts, look at this flag."""
         return scoped(_flag, self)
 
@@ -81,23 +81,19 @@ def check_cancelled() -> None:
         raise CancelledError.of_run()
 
 
-class _Pool(ThreadPoolExecutor):
-    """Threads whose tasks are part of the run of whoever starts them, with its options.
+class ThreadPool(ThreadPoolExecutor):
+    """Threads of a block, whose tasks are part of the run of whoever starts them, with its options.
 
     What they have not begun when the block fails or is interrupted, they drop.
     """
 
     def submit(self, work: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> Future[T]:
+        """Begin a task, as soon as a thread has none."""
         run = functools.partial(work, *given, **named)
         return super().submit(contextvars.copy_context().run, run)
 
     def __exit__(self, *error: object) -> None:
         self.shutdown(wait=True, cancel_futures=True)
-
-
-def thread_pool(workers: int, name: str) -> ThreadPoolExecutor:
-    """Return threads for a block, which ends them."""
-    return _Pool(workers, thread_name_prefix=name)
 
 
 def run_ahead(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], T]], most: int) -> Iterator[T]:

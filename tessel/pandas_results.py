@@ -44,8 +44,8 @@ def pandas_metadata(
     clauses, table
         The query, and its result.
     """
-    kept = _untouched(clauses, stored)
-    kept &= {field.name for field in table.schema if _is_type_of(stored, field)}
+    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+    kept = {n for n in _untouched(clauses, stored) if kinds.get(n) == stored.type_of(n)}
     found = shape.keyed({name: name for name in kept})
     levels = dict(found.levels)
     names = [name for name in table.column_names if name not in levels]
@@ -65,10 +65,6 @@ def pandas_metadata(
         found.series if is_series else None,
     )
     return _document(found, table).encode() if found else None
-
-
-def _is_type_of(stored: TableSchema, field: pa.Field) -> bool:
-    return field.name in stored and stored.type_of(field.name) == field.type
 
 
 def _untouched(clauses: Sequence[Clause], stored: TableSchema) -> set[str]:

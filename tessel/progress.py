@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import logging
 import os
 import sys
@@ -63,7 +64,7 @@ class Meter:
         self._lock = threading.Lock()
         self._steps: dict[tuple[str, object], Progress] = {}
 
-    def told(self) -> contextlib.AbstractContextManager[None]:
+    def told(self) -> contextlib.AbstractContextManager[object]:
         """Take the events of a block."""
         return telemetry.follow(self, as_it_came=True)
 
@@ -304,15 +305,15 @@ def _short(number: float) -> str:
     return f"{number:.3g} T"
 
 
+@dataclass(frozen=True, eq=False)
 class _Watched:
-    """An operation that may get a bar."""
+    """An operation that may get a bar; notebooks know their cell by its context."""
 
-    def __init__(self, title: str, meter: Meter, show: Callable[[], _Bar]) -> None:
-        self.title = title
-        self.meter = meter
-        self.show = show
-        self.began = time.monotonic()
-        self.context = contextvars.copy_context()  # by which notebooks know their cell
+    title: str
+    meter: Meter
+    show: Callable[[], _Bar]
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    context: contextvars.Context = dataclasses.field(default_factory=contextvars.copy_context)
 
 
 class _Drawer:

@@ -95,7 +95,7 @@ def subscribe(subscriber: Subscriber) -> Iterator[None]:
 
 def follow(
     subscriber: Subscriber, *, as_it_came: bool = False
-) -> contextlib.AbstractContextManager[None]:
+) -> contextlib.AbstractContextManager[object]:
     """Send the events of a block alone to ``subscriber``, and those of the tasks that it starts.
 
     Events of other runs in the process are not sent, nor those of threads that serve several. A
@@ -169,12 +169,9 @@ _MOST_EVENTS = 20_000
 
 def _shown(event: Event) -> Event:
     """Return an event that was kept with what its functions find, and without secrets."""
-    return event._replace(attributes=_found(event.attributes))
-
-
-def _found(attributes: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = without_secrets({k: fact(v) for k, v in attributes.items()})
-    return told
+    return event._replace(
+        attributes=without_secrets({k: fact(v) for k, v in event.attributes.items()})
+    )
 
 
 def fact(value: Any) -> Any:

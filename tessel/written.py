@@ -15,7 +15,6 @@ from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.errors.arguments import checks_arguments, refuses
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.executor import Executor, LocalExecutor
-from tessel.pipeline.plan import Plan
 from tessel.progress import operation
 from tessel.store.repository import Repository
 
@@ -125,12 +124,10 @@ class WritesResults(Repository):
         >>> store.read("big")["qty"].to_pylist()
         [3, 4]
         """
-        if isinstance(data, Verbs):
-            _refuse_arguments("write", symbol, encodings=encodings)
+        if _is_query("write", symbol, data, executor, encodings=encodings):
             return self._write_result(
                 "write", symbol, data, executor, index=index, sort=sort, metadata=metadata
             )
-        _refuse_executor(executor)
         return super().write(
             symbol, data, index=index, sort=sort, metadata=metadata, encodings=encodings
         )
@@ -179,10 +176,8 @@ class WritesResults(Repository):
         >>> store.append("names", {"symbol": ["NVDA"], "name": ["Nvidia"]})
         3
         """
-        if isinstance(data, Verbs):
-            _refuse_arguments("append", symbol, evolve=evolve)
+        if _is_query("append", symbol, data, executor, evolve=evolve):
             return self._write_result("append", symbol, data, executor)
-        _refuse_executor(executor)
         return super().append(symbol, data, evolve=evolve)
 
     def update(
@@ -230,10 +225,8 @@ class WritesResults(Repository):
         >>> store.read("trades")["price"].to_pylist()
         [10.0, 20.0, 10.5, 21.0]
         """
-        if isinstance(data, Verbs):
-            _refuse_arguments("update", symbol, date_range=date_range, evolve=evolve)
+        if _is_query("update", symbol, data, executor, date_range=date_range, evolve=evolve):
             return self._write_result("update", symbol, data, executor)
-        _refuse_executor(executor)
         return super().update(symbol, data, date_range=date_range, evolve=evolve)
 
     def upsert(
@@ -279,10 +272,8 @@ class WritesResults(Repository):
         >>> store.read("names")["name"].to_pylist()
         ['Apple Inc.', 'Microsoft']
         """
-        if isinstance(data, Verbs):
-            _refuse_arguments("upsert", symbol, evolve=evolve)
+        if _is_query("upsert", symbol, data, executor, evolve=evolve):
             return self._write_result("upsert", symbol, data, executor, keys=keys)
-        _refuse_executor(executor)
         return super().upsert(symbol, data, keys=keys, evolve=evolve)
 
     def _write_result(
@@ -303,12 +294,18 @@ class WritesResults(Repository):
                 hint=f"store.{verb}({symbol!r}, store.scan(source).then(*query.clauses))",
             )
         from tessel.pipeline.staging import Staging
+        from tessel.store.names import check_symbol_name
         from tessel.store.operations.taking import take_staged
 
+        check_symbol_name(symbol)
         chosen = named_executor(executor)
         with operation(verb, symbol), self.transaction(f"{verb} {symbol}") as transaction:
             with query._planned_at(self, transaction.base_version, chosen) as plan:
-                schema = self._staged_schema(verb, symbol, plan, index)
+                if verb != "write":
+                    index = self.view(symbol).schema.index
+                elif index is None:
+                    index = plan.schema.index
+                schema = TableSchema(plan.schema.arrow, index)
                 ordered = verb == "upsert" and schema.index is not None  # wherever the keys are
                 staging = Staging(self, symbol, schema, sort or ordered)
                 by_tasks = getattr(chosen, "staged", None)
@@ -320,27 +317,20 @@ class WritesResults(Repository):
             transaction.finalize(symbol, staged, mode=verb, sort=sort, keys=keys, metadata=metadata)
         return transaction.landed
 
-    def _staged_schema(self, verb: Mode, symbol: str, plan: Plan, index: str | None) -> TableSchema:
-        """Return the columns of the result with the index that its rows are staged by."""
-        if verb != "write":
-            index = self.view(symbol).schema.index
-        elif index is None:
-            index = plan.schema.index
-        return TableSchema(plan.schema.arrow, index)
 
-
-def _refuse_executor(executor: ExecutorLike) -> None:
-    if not isinstance(executor, str) or executor != "local":
-        raise InvalidInputError(
-            f"executor={executor!r} is for results of queries; this is a table",
-            hint="leave the executor out, or give a lazy table: store.scan(symbol)",
-        )
-
-
-def _refuse_arguments(verb: str, symbol: str, **arguments: Any) -> None:
-    for name, value in arguments.items():
+def _is_query(verb: str, symbol: str, data: Any, executor: ExecutorLike, **of_tables: Any) -> bool:
+    """Return whether a query is written, or a table; refuse arguments that are of the other."""
+    if not isinstance(data, Verbs):
+        if not isinstance(executor, str) or executor != "local":
+            raise InvalidInputError(
+                f"executor={executor!r} is for results of queries; this is a table",
+                hint="leave the executor out, or give a lazy table: store.scan(symbol)",
+            )
+        return False
+    for name, value in of_tables.items():
         if value is not None:
             raise InvalidInputError(
                 f"{name}= does not go with the result of a query, whose tasks stage it",
                 hint=f"collect it first: store.{verb}({symbol!r}, lazy.collect(), {name}=…)",
             )
+    return True

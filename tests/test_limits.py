@@ -26,10 +26,12 @@ from tessel.errors import (
     ExpressionError,
     InvalidInputError,
     LimitError,
+    SymbolNameError,
     UnicodeTextError,
 )
 from tessel.expression import all_of, any_of, when
 from tessel.expression.evaluate import evaluate
+from tessel.store.events import LiveStore, Recorder
 from tests.clauses.helpers import fresh_store
 
 Q = QueryBuilder()
@@ -375,6 +377,17 @@ SURROGATES: dict[str, Callable[[ts.Store], object]] = {
     "pattern": lambda s: s.symbols(HALF),
     "as_of": lambda s: s.read("x", as_of=HALF),
     "branch": lambda s: s.create_branch(HALF),
+    "tag": lambda s: s.create_tag(HALF),
+    "message": lambda s: s.transaction(HALF),
+    "revert": lambda s: s.revert(1, HALF),
+    "metadata": lambda s: s.set_metadata("x", {"deep": [{HALF: 1}]}),
+    "metadata of a write": lambda s: s.write("x", {"a": [1]}, metadata={"a": HALF}),
+    "metadata of a commit": lambda s: s.transaction("m", metadata={"a": HALF}),
+    "task": lambda s: s.stage("x", {"a": [1]}, task_id=HALF),
+    "write_id": lambda s: s.finalize("x", [s.stage("x", {"a": [1]}, task_id="1")], write_id=HALF),
+    "entity": lambda s: Recorder(LiveStore()).log(HALF, {"a": 1.0}, frame=1),
+    "component": lambda s: Recorder(LiveStore()).log("q", {HALF: 1.0}, frame=1),
+    "timeline": lambda s: Recorder(LiveStore()).log("q", {"a": 1.0}, **{HALF: 1}),
     "date_range": lambda s: s.read("x", date_range=(HALF, None)),
     "resample": lambda s: s.read("x", query=Q.resample(HALF).agg(a=("a", "sum"))),
     "uri": lambda s: ts.open(f"/tmp/{HALF}"),
@@ -388,6 +401,12 @@ def test_half_of_a_surrogate_pair_is_refused(store: ts.Store, name: str) -> None
     assert json.loads(json.dumps(caught.value.to_json()))
     str(caught.value).encode()  # can be printed
     assert store.version == 1
+
+
+def test_a_symbol_is_told_apart_from_the_message_that_names_it(store: ts.Store) -> None:
+    for verb in (store.delete, lambda name: store.write(name, store.scan("x"))):
+        with pytest.raises(SymbolNameError):
+            verb(HALF)
 
 
 def test_the_error_says_where_the_half_is() -> None:

@@ -169,6 +169,44 @@ def test_a_type_that_does_not_hold_a_value_refuses_it(value: Any, kind: pa.DataT
         array_of([value], kind)
 
 
+_INTEGERS = [
+    pa.int8(),
+    pa.uint64(),
+    pa.date32(),
+    pa.timestamp("us"),
+    pa.time64("ns"),
+    pa.duration("s"),
+    pa.dictionary(pa.int32(), pa.int64()),
+]
+
+
+@pytest.mark.parametrize("kind", _INTEGERS, ids=str)
+@pytest.mark.parametrize("number", [2.5, decimal.Decimal("2.5"), np.float64(2.5), np.float32(2.5)])
+def test_fractions_are_not_cut(kind: pa.DataType, number: Any) -> None:
+    held = [
+        ([1, number, None], kind),
+        ([[1], None, [number]], pa.list_(kind)),
+        ([{"a": number}, None], pa.struct([("a", kind)])),
+        ([{"k": number}, None], pa.map_(pa.string(), kind)),
+        ([[("k", number)], None], pa.map_(pa.string(), kind)),
+        ([[{"a": [number]}]], pa.list_(pa.struct([("a", pa.list_(kind))]))),
+    ]
+    for values, whole in held:
+        with pytest.raises(ValueError, match="is no whole number"):
+            array_of(values, whole)
+    with pytest.raises(InvalidInputError, match="no whole number"):
+        scalar_of(number, kind)
+    assert array_of([2.0, None], pa.int8()).to_pylist() == [2, None]
+    assert array_of([float(number)], pa.float64()).to_pylist() == [2.5]
+
+
+def test_fields_that_a_struct_lacks_are_not_dropped() -> None:
+    kind = pa.struct([("a", pa.int64())])
+    with pytest.raises(ValueError, match="has no field 'b'"):
+        array_of([{"a": 1}, {"a": 1, "b": 2}], kind)
+    assert array_of([{"a": 1}, {}, None], kind).to_pylist() == [{"a": 1}, {"a": None}, None]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(-(10**15), 10**15), st.sampled_from(range(4))), min_size=1, max_size=6

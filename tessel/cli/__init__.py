@@ -15,6 +15,7 @@ only one that prints. Whatever is heavy is imported by the command that needs it
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from tessel.errors import MissingDependencyError
@@ -22,6 +23,7 @@ from tessel.errors import MissingDependencyError
 __all__ = ["main"]
 
 _ALLOCATIONS = 50_000  # of objects, less those that were freed, before garbage is collected
+_BLAS_CYCLES = "20"  # they sleep after 2^20 cycles without work, by default after 2^28
 
 
 def main() -> None:
@@ -29,6 +31,8 @@ def main() -> None:
     # What modules make lives as long as the process: looking through it for garbage while they are
     # imported took a tenth of the time of a command that lists symbols.
     gc.set_threshold(_ALLOCATIONS)
+    # Threads of numpy's BLAS, which no command uses, wait busily for work while others start.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_CYCLES)
     try:
         from tessel.cli.app import run
     except ModuleNotFoundError as error:

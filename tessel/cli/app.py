@@ -7,6 +7,7 @@ traceback.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -27,7 +28,9 @@ class _TellingErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            done = super().invoke(ctx)
+            sys.stdout.flush()  # here, as what cannot be written is an error of the command
+            return done
         except (TesselError, OSError) as error:  # such as a full disk under our output
             if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
                 raise
@@ -120,9 +123,30 @@ def _keep_interrupts(told: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(told)
 
 
+def _prepare_streams() -> bool:
+    """Let standard output and error take all text; return whether there is a standard output.
+
+    Where it was closed before we began, a pipe that nobody reads stands in for it; what would go to
+    a closed standard error is dropped.
+    """
+    is_open = sys.stdout is not None
+    if not is_open:
+        reading, writing = os.pipe()
+        os.close(reading)
+        sys.stdout = open(writing, "w", encoding="utf-8")  # noqa: SIM115  # as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # What the user chose, such as PYTHONIOENCODING=ascii:replace, stays.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
+    return is_open
+
+
 def run() -> None:
     """Run the command of this process and exit with its code."""
     sys.unraisablehook = _keep_interrupts
+    is_open = _prepare_streams()
     try:
         app()
     except (BrokenPipeError, SystemExit) as error:
@@ -132,4 +156,4 @@ def run() -> None:
         # code 1, and which is no error of ours; without this, the interpreter complains once more
         # when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(0 if is_open else 1)

@@ -7,13 +7,14 @@ output and nothing else does, so that every form but ``table`` can be piped on.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import enum
 import json
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
 from tessel.errors import InvalidInputError
@@ -124,13 +125,17 @@ class JsonOutput(Output):
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        # The escapes of the stream itself, such as \xfc, are none of JSON.
+        encoding = codecs.lookup(stream.encoding or "utf-8").name
+        self._escapes = not encoding.startswith("utf")
 
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Print one object a row."""
         separator = "[\n"
         for values in _plain_rows(table):
             row = dict(zip(table.column_names, values, strict=True))
-            self._stream.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
+            text = json.dumps(row, ensure_ascii=self._escapes, allow_nan=False)
+            self._stream.write(separator + text)
             separator = ",\n"
         self._stream.write("[]\n" if separator == "[\n" else "\n]\n")
 
@@ -140,7 +145,7 @@ class JsonOutput(Output):
 
     def document(self, text: str, data: Any) -> None:
         """Print the data."""
-        json.dump(_plain(data), self._stream, ensure_ascii=False, indent=2, allow_nan=False)
+        json.dump(_plain(data), self._stream, ensure_ascii=self._escapes, indent=2, allow_nan=False)
         self._stream.write("\n")
 
 
@@ -179,20 +184,6 @@ class ArrowOutput(Output):
         self._stream.flush()
 
 
-def _table_output() -> Output:
-    from tessel.cli.output_table import TableOutput
-
-    return TableOutput()
-
-
-_MAKERS: dict[OutputFormat, Callable[[], Output]] = {
-    OutputFormat.TABLE: _table_output,
-    OutputFormat.JSON: lambda: JsonOutput(sys.stdout),
-    OutputFormat.CSV: lambda: CsvOutput(sys.stdout),
-    OutputFormat.ARROW: lambda: ArrowOutput(sys.stdout.buffer),
-}
-
-
 def make_output(form: OutputFormat) -> Output:
     """Return what prints in this form on standard output.
 
@@ -201,4 +192,12 @@ def make_output(form: OutputFormat) -> Output:
     InvalidInputError
         For ``arrow`` where standard output is a terminal.
     """
-    return _MAKERS[form]()
+    if form is OutputFormat.JSON:
+        return JsonOutput(sys.stdout)
+    if form is OutputFormat.CSV:
+        return CsvOutput(sys.stdout)
+    if form is OutputFormat.ARROW:
+        return ArrowOutput(sys.stdout.buffer)
+    from tessel.cli.output_table import TableOutput
+
+    return TableOutput()

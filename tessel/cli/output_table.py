@@ -19,6 +19,7 @@ from rich.text import Text
 
 from tessel.arrays import concat_tables, is_number
 from tessel.cli.output import Output, printable
+from tessel.display.cells import shortened
 
 LOG_WIDTH = 120
 _FIRST_ROWS, _LAST_ROWS = 10, 5
@@ -38,8 +39,7 @@ def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+    return shortened(" ".join(text.split()), _LONGEST_CELL)
 
 
 def _shown_rows(table: Any) -> tuple[list[list[str]], int]:

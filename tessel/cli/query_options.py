@@ -18,7 +18,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tessel.errors import InvalidInputError, MissingDependencyError, PlanFormatError
+from tessel.errors import (
+    DuplicateColumnError,
+    InvalidInputError,
+    MissingDependencyError,
+    PlanFormatError,
+)
 
 _OPTIONS: Mapping[str, tuple[type, str, str]] = {
     "where": (list, "CONDITION", "Rows to keep: price > 10 and symbol == 'a'; repeatable."),
@@ -48,23 +53,15 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     What it is given there is a mapping of those that were given.
     """
-    kinds: dict[str, Any] = {
-        name: Annotated[
-            (list[str] if kind is list else kind) | None,
-            typer.Option(
-                f"--{name}",
-                metavar=metavar,
-                help=text,
-                rich_help_panel="Query",
-                min=0 if kind is int else None,
-            ),
-        ]
-        for name, (kind, metavar, text) in _OPTIONS.items()
-    }
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in kinds.items()
-    ]
+    parameters = []
+    for name, (kind, metavar, text) in _OPTIONS.items():
+        least = 0 if kind is int else None
+        told = typer.Option(
+            f"--{name}", metavar=metavar, help=text, rich_help_panel="Query", min=least
+        )
+        of: Any = Annotated[(list[str] if kind is list else kind) | None, told]
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, by_name, default=None, annotation=of))
 
     def given(**asked: Any) -> Mapping[str, Any]:
         return {name: value for name, value in asked.items() if value not in (None, [])}
@@ -144,11 +141,12 @@ def _aggregated(query: Any, given: Mapping[str, Any]) -> Any:
     for text in given.get("by", ()):
         match = _NAMED.fullmatch(text)
         if match is not None:
-            keys[match[1]] = match[2]
+            _put(keys, match[1], match[2], "--by")
         elif _CALL.fullmatch(text):
             raise InvalidInputError(f"--by {text!r} needs a name", hint=f'--by "name={text}"')
         else:
-            keys |= {name: f"`{name}`" for name in _split([text])}
+            for name in _split([text]):
+                _put(keys, name, f"`{name}`", "--by")
     if "resample" in given:
         query = query.resample(given["resample"], by=keys or (), tz=given.get("tz"))
     elif keys:
@@ -167,7 +165,7 @@ def _aggregates(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         match = _NAMED.fullmatch(text)
         if match is not None:
             name, how = match[1], match[2].strip()
-            named[name] = ts.parse(how) if "(" in how else "size" if how == "count" else how
+            made = ts.parse(how) if "(" in how else "size" if how == "count" else how
         elif "(" not in text:
             every.append(text.strip())
             continue
@@ -177,13 +175,23 @@ def _aggregates(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             if not operands or not isinstance(operands[0], Column):
                 raise InvalidInputError(f"--agg {text!r} needs a name", hint=f'--agg "name={text}"')
             name = f"{operands[0].column}_{made.how}"  # type: ignore[attr-defined]
-            named[name] = made
+        _put(named, name, made, "--agg")
     if every and (named or len(every) > 1):
         raise InvalidInputError(
             f"--agg {every[0]} is of all columns, and stands alone",
             hint=f'name what is computed: --agg "{every[0]}(price)"',
         )
     return named, every
+
+
+def _put(columns: dict[str, Any], name: str, value: Any, option: str) -> None:
+    if name in columns:
+        raise DuplicateColumnError(
+            f"{option} makes two columns named {name!r}",
+            hint=f'give one of them another name: {option} "name=..."',
+            column=name,
+        )
+    columns[name] = value
 
 
 def _split(texts: Sequence[str]) -> list[str]:

@@ -47,10 +47,6 @@ _SYSTEMS = {
 """Whose expressions people bring, by the package of their class."""
 
 
-def _article(name: str) -> str:
-    return "an" if name[:1].lower() in "aeiou" else "a"
-
-
 _MAY_BE_SECRET = ("credentials", "options", "uri")
 
 
@@ -118,8 +114,9 @@ class InvalidInputError(TesselError, ValueError, kind="invalid-input"):
                 'the condition, ts.col("price") > 1; is_in([1, 2]) asks for some values, and '
                 "take([0, 2]) for rows by their positions"
             )
+        article = "an" if name[:1].lower() in "aeiou" else "a"
         return cls(
-            f"{_article(name)} {name} is not a value that can be taken",
+            f"{article} {name} is not a value that can be taken",
             hint=hint,
             type=type(value).__name__,
         )

@@ -43,11 +43,6 @@ def nearest(name: object, existing: Iterable[str]) -> str | None:
     return theirs.our_name if theirs is not None and theirs.our_name in existing else None
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_LISTED_NAMES])
-    return shown + (f", … ({len(names)} in all)" if len(names) > _LISTED_NAMES else "")
-
-
 def suggestion(name: object, existing: Sequence[str], what: str) -> dict[str, Any]:
     """Return the hint of an error for a name that does not exist, and its facts for programs.
 
@@ -56,7 +51,9 @@ def suggestion(name: object, existing: Sequence[str], what: str) -> dict[str, An
     names = list(existing)  # a mapping, for one, is not indexed
     match = nearest(name, names)
     start = f"did you mean {match!r}?   " if match else ""
-    hint = f"{start}{what}: {_listed(names)}" if names else f"there are no {what}"
+    listed = ", ".join(names[:_LISTED_NAMES])
+    listed += f", … ({len(names)} in all)" if len(names) > _LISTED_NAMES else ""
+    hint = f"{start}{what}: {listed}" if names else f"there are no {what}"
     return {"hint": hint, "existing": names, "nearest": match}
 
 

@@ -5,12 +5,13 @@ Secrets of URIs (users, passwords and queries) are left out of every text of our
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-__all__ = ["TesselError", "without_secrets"]
+__all__ = ["TesselError", "naming", "without_secrets"]
 
 _HIDDEN = "***"
 _USER = re.compile(r"""(?<=://)(?:[^\s/@"']*@|[^\s/@"']*:[^\s"']*@)""")
@@ -119,6 +120,16 @@ class TesselError(Exception):
     def from_json(data: Mapping[str, Any]) -> TesselError:
         """Rebuild an error of the class that its ``kind`` names (the root for an unknown kind)."""
         return _restore(data)
+
+
+@contextlib.contextmanager
+def naming(**context: str | Callable[[], str]) -> Iterator[None]:
+    """Let errors of a block say where it happened; what is a function is asked when one does."""
+    try:
+        yield
+    except TesselError as error:
+        error.with_context(**{k: v() if callable(v) else v for k, v in context.items()})
+        raise
 
 
 def _walk(cls: type[TesselError]) -> Iterator[type[TesselError]]:

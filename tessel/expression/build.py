@@ -155,15 +155,18 @@ def max_of(*operands: object) -> MaxOf:
 
 def all_of(conditions: Iterable[object]) -> Expression:
     """Return whether all conditions are true (Kleene); ``lit(True)`` for none."""
-    operands = tuple(as_expression(condition) for condition in conditions)
-    if len(operands) < 2:
-        return operands[0] if operands else literal(True)
-    return And(operands)
+    return _joined(And, conditions, literal(True))
 
 
 def any_of(conditions: Iterable[object]) -> Expression:
     """Return whether one condition is true (Kleene); ``lit(False)`` for none."""
+    return _joined(Or, conditions, literal(False))
+
+
+def _joined(
+    connective: type[And | Or], conditions: Iterable[object], none: Expression
+) -> Expression:
     operands = tuple(as_expression(condition) for condition in conditions)
-    if len(operands) < 2:
-        return operands[0] if operands else literal(False)
-    return Or(operands)
+    if len(operands) > 1:
+        return connective(operands)
+    return operands[0] if operands else none

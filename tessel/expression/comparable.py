@@ -12,6 +12,8 @@ from tessel.expression.leaves import Literal
 from tessel.expression.promotion import adapted, common_integer, refuse_mixed_zones, same_family
 from tessel.expression.types import (
     FAMILY_WORDS,
+    NUMBERS,
+    TEMPORAL,
     UNIT_NANOSECONDS,
     Family,
     Operand,
@@ -20,7 +22,6 @@ from tessel.expression.types import (
     type_name,
 )
 
-_FROM_TEXT = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
 _EXACT_IN_FLOAT64 = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
 
 
@@ -107,7 +108,7 @@ def fitted_literal(literal: Literal, other: Operand) -> Literal:
     Text beside a timestamp, date, time or duration is read as one; text without a zone takes the
     column's. A float beside a decimal is the decimal it is written as.
     """
-    if literal.kind == "text" and other.family in _FROM_TEXT:
+    if literal.kind == "text" and other.family in TEMPORAL:
         found = _read_beside(literal.content, other)
         if isinstance(found, str):
             raise ExpressionTypeError(
@@ -192,19 +193,18 @@ def _refuse_comparison(left: Operand, right: Operand) -> tuple[pa.DataType, pa.D
 
 
 def _hint(one: Operand, two: Operand) -> str | None:
-    numbers = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
     match one.family, two.family:
-        case Family.TEXT, other if other in numbers:
+        case Family.TEXT, other if other in NUMBERS:
             if two.literal is not None:
                 return f"compare with text, '{two.text}', or cast: {one.text} as .cast('float64')"
             return "cast the text with .cast('float64'), or the number with .cast('text')"
-        case Family.TIMESTAMP, other if other in numbers:
+        case Family.TIMESTAMP, other if other in NUMBERS:
             seconds = type_name(pa.timestamp("s", one.type.tz))
             return (
                 "compare with an instant like '2024-01-31T09:30:00'; a count since the epoch "
                 f"can be cast with .cast({seconds!r})"
             )
-        case Family.BOOL, other if other in numbers:
+        case Family.BOOL, other if other in NUMBERS:
             return "compare with True or False, or use the truth value itself; .cast('int8') counts"
         case Family.TIMESTAMP, Family.DATE:
             instants = type_name(pa.timestamp("us", one.type.tz))

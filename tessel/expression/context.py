@@ -53,8 +53,10 @@ class ExpressionContext:
     _expressions: Mapping[str, Expression]
 
     @staticmethod
-    def of(expression: Expression) -> ExpressionContext:
+    def of(expression: Expression | ExpressionContext) -> ExpressionContext:
         """Return the context of an expression, which is made once for each."""
+        if isinstance(expression, ExpressionContext):
+            return expression
         known: ExpressionContext | None = expression.__dict__.get("_context")
         if known is None:
             known = ExpressionContext._made(expression)

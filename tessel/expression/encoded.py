@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import fill_null, numpy_array
+from tessel.arrays import fill_null, numpy_array, one_array
 from tessel.errors import TesselError
 from tessel.expression.block_arithmetic import ARITHMETIC
 from tessel.expression.block_columns import ColumnForm, Number, Stored
@@ -261,11 +261,9 @@ class BlockProgram(BlockComparisons):
             from tessel.expression.evaluate import evaluate
 
             try:
-                answers = evaluate(node, pa.table({name: asked}))
+                return one_array(evaluate(node, pa.table({name: asked})))
             except TesselError:
                 return None  # maybe of an entry that no row has
-            is_chunked = isinstance(answers, pa.ChunkedArray)
-            return answers.combine_chunks() if is_chunked else answers
 
         found = stored.column.entries.computed(node.digest, make)
         return None if found is None else (stored, found)

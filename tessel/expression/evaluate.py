@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, arrow_scalar, fill_null
+from tessel.arrays import arrow_array, arrow_scalar, fill_null, one_array
 from tessel.cancelling import check_cancelled
 from tessel.errors import ExpressionError, IntegerOverflowError, TesselError
 from tessel.expression.checking import NodeType, node_types
@@ -57,9 +57,12 @@ def evaluate(
         cannot be cast.
     """
     check_cancelled()
-    if isinstance(expression, Expression):
-        expression = ExpressionContext.of(expression)
-    return _Evaluation(expression, table.schema).run(table, {} if memo is None else memo)
+    context = ExpressionContext.of(expression)
+    return _Evaluation(context, table.schema).run(table, {} if memo is None else memo)
+
+
+_FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError)
+"""What a value raises that a type does not hold; the last one of Python's integers."""
 
 
 class _Evaluation:
@@ -99,8 +102,16 @@ class _Evaluation:
         type_ = self._types[name]
         try:
             return _on_dictionary(node, type_, operands) or _apply(node, type_, operands)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except _FAILURES as error:
             raise _failure(node, type_, error) from error
+
+    def _chosen(self, name: str, place: int, value: Value) -> Value:
+        """Return an operand that some rows get as it is, of the type of the result."""
+        type_ = self._types[name]
+        try:
+            return _operand(value, type_.operands[place].literal, type_.result)
+        except _FAILURES as error:
+            raise _failure(self._context.expression(name), type_, error) from error
 
     # --- as written -------------------------------------------------------------------------------
 
@@ -173,7 +184,7 @@ class _Evaluation:
                 taken = pc.and_(left, pc.coalesce(condition, arrow_scalar(False)))
             at = count + place
             value = yield from self._reached(children[at], taken, table, memo)
-            value = _operand(value, type_.operands[at].literal, type_.result)
+            value = self._chosen(name, at, value)
             chosen = pc.if_else(taken, value, chosen)
             left = pc.and_not(left, taken)
         return chosen
@@ -185,7 +196,7 @@ class _Evaluation:
         chosen: Value = pa.repeat(arrow_scalar(None, type_.result), table.num_rows)
         for place, child in enumerate(children):
             value = yield from self._reached(child, pc.is_null(chosen), table, memo)
-            value = _operand(value, type_.operands[place].literal, type_.result)
+            value = self._chosen(name, place, value)
             chosen = pc.coalesce(chosen, nan_to_null(value))
         return chosen
 
@@ -216,12 +227,7 @@ def _types_for(context: ExpressionContext, schema: pa.Schema) -> Mapping[str, No
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    return column.combine_chunks()
+    return one_array(table.column(name))
 
 
 def _operand(value: Value, literal: Literal | None, target: pa.DataType) -> Value:
@@ -279,8 +285,10 @@ def _failure(node: Expression, type_: NodeType, error: Exception) -> TesselError
             hint="take a type that holds all values, or keep the rows out with when(...)",
             expression=text,
         )
+    is_counted = pa.types.is_temporal(type_.result)
+    way = "of the finer unit to the coarser one" if is_counted else "to float64 or a decimal"
     return IntegerOverflowError(
         f"{text} passes the range of {type_.result}",
-        hint="cast an operand to float64 or a decimal first, or keep the rows out with when(...)",
+        hint=f"cast an operand {way} first, or keep the rows out with when(...)",
         expression=text,
     )

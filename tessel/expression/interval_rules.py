@@ -5,6 +5,7 @@ One function per operator that has a rule; an operator without one is simply not
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -159,24 +160,14 @@ def _comparison(node: Comparison, operation: Operation) -> Interval:
     )
 
 
-_Test = Callable[[Any, Any, Any], Flags]
-
 _MOST_MEMOS = 256
 _sargable_memo: dict[tuple[bytes, pa.DataType], tuple[type[Comparison], Any] | None] = {}
 
-_NONE_OF: dict[type[Comparison], _Test] = {
-    Less: lambda low, high, bound: low >= bound,
-    LessEqual: lambda low, high, bound: low > bound,
-    Greater: lambda low, high, bound: high <= bound,
-    GreaterEqual: lambda low, high, bound: high < bound,
-    Equal: lambda low, high, bound: (low > bound) | (high < bound),
-}
-_ALL_OF: dict[type[Comparison], _Test] = {
-    Less: lambda low, high, bound: high < bound,
-    LessEqual: lambda low, high, bound: high <= bound,
-    Greater: lambda low, high, bound: low > bound,
-    GreaterEqual: lambda low, high, bound: low >= bound,
-    Equal: lambda low, high, bound: (low == bound) & (high == bound),
+_OF_NUMPY: dict[type[Comparison], Callable[[Any, Any], Flags]] = {
+    Less: operator.lt,
+    LessEqual: operator.le,
+    Greater: operator.gt,
+    GreaterEqual: operator.ge,
 }
 
 
@@ -199,11 +190,17 @@ def _of_numbers(node: Comparison, operation: Operation) -> tuple[Flags, Flags] |
     found = _sargable_memo[key]
     if found is None:
         return None
-    operator, constant = found
+    asked, constant = found
     if isinstance(constant, str):
         return numbers.without(constant), operation.no
     low, high = numbers.low, numbers.high
-    never, always = _NONE_OF[operator](low, high, constant), _ALL_OF[operator](low, high, constant)
+    if asked is Equal:
+        never, always = (low > constant) | (high < constant), (low == constant) & (high == constant)
+    else:
+        never, always = (
+            _OF_NUMPY[comparison](low if end == "low" else high, constant)
+            for end, comparison, _ in _NEVER[asked]
+        )
     return numbers.known & never, numbers.known & always
 
 
@@ -212,24 +209,24 @@ def _sargable(
 ) -> tuple[type[Comparison], Any] | None:
     """Return operator and constant of a comparison with a column; None of one not sargable."""
     assert kind.signature is not None
-    operator: type[Comparison] = type(node)
+    asked: type[Comparison] = type(node)
     operand, target = kind.operands[1], kind.signature.inputs[1]
     if not isinstance(node.children[0], Column):
-        operator = FLIPPED[operator]
+        asked = FLIPPED[asked]
         operand, target = kind.operands[0], kind.signature.inputs[0]
     literal = operand.literal
-    if literal is None or literal.is_missing_value or operator not in _ALL_OF:
+    if literal is None or literal.is_missing_value or asked is NotEqual:
         return None
     integers = pa.types.is_integer(stored) and pa.types.is_integer(target)
     if len(set(kind.signature.inputs)) != 1 or not (integers or stored == target):
         return None
     value = literal_value(literal, target)
     if integers or pa.types.is_float64(stored):
-        return operator, value.as_py()
+        return asked, value.as_py()
     if pa.types.is_timestamp(stored) or pa.types.is_duration(stored):
-        return operator, value.value
-    if pa.types.is_string(stored) and operator is Equal:
-        return operator, value.as_py()
+        return asked, value.value
+    if pa.types.is_string(stored) and asked is Equal:
+        return asked, value.as_py()
     return None
 
 

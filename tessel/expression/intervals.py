@@ -231,11 +231,7 @@ def evaluate_statistics(
     """
     from tessel.expression.interval_rules import interval_of
 
-    context = (
-        expression
-        if isinstance(expression, ExpressionContext)
-        else ExpressionContext.of(expression)
-    )
+    context = ExpressionContext.of(expression)
     types = node_types(context, schema)
     rows = np.asarray(view.row_counts, dtype=np.int64)
     yes, no = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)

@@ -20,6 +20,7 @@ from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import ExpressionError, shown
 from tessel.expression.types import (
     DAY_NANOSECONDS,
+    TEMPORAL,
     UNIT_NANOSECONDS,
     Family,
     family,
@@ -59,19 +60,16 @@ def kind_of(type_: pa.DataType) -> str | None:
 
 def plain_value(scalar: pa.Scalar) -> Any:
     """Return an Arrow scalar as the plain value that `encode` takes."""
-    return scalar.value if family(scalar.type) in _COUNTED else scalar.as_py()
+    return scalar.value if family(scalar.type) in TEMPORAL else scalar.as_py()
 
 
 def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return the values of an Arrow array as plain ones, None where one is null."""
     values = values.cast(plain_type(values.type))
-    if family(values.type) in _COUNTED:
+    if family(values.type) in TEMPORAL:
         values = values.cast(pa.int64() if values.type.bit_width == 64 else pa.int32())
     found: list[Any] = values.to_pylist()
     return found
-
-
-_COUNTED = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
 
 
 def encode(kind: str, value: Any) -> str:
@@ -83,7 +81,7 @@ def encode(kind: str, value: Any) -> str:
 def encoder(kind: str) -> Callable[[Any], str]:
     """Return what writes plain values of a kind as their canonical text."""
     type_ = literal_type(kind)
-    if family(type_) in _COUNTED:
+    if family(type_) in TEMPORAL:
         return _temporal_encoder(type_)
     match family(type_):
         case Family.NULL:

@@ -195,10 +195,11 @@ class Expression(ExpressionMethods):
         """Return the form that plans show: ``NAME(operand, …)`` unless an operator says else."""
         return self._call(self.name.upper())
 
-    def _call(self, word: str) -> Iterable[Piece]:
+    def _call(self, word: str, first: int = 0) -> Iterable[Piece]:
+        """Return a call with the fields from one on as its arguments."""
         yield f"{word}("
         separator = ""
-        for field in layout(type(self)):
+        for field in layout(type(self))[first:]:
             value = getattr(self, field.name)
             for part in value if field.kind == "operands" else (value,):
                 yield separator

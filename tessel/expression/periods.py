@@ -48,15 +48,11 @@ def zone_of(kind: pa.DataType) -> dt.tzinfo | None:
     name = getattr(kind, "tz", None)
     if name is None:
         return None
-    fixed = re.fullmatch(r"([+-])(\d{2}):(\d{2})", name)
-    if fixed:
-        minutes = int(fixed[2]) * 60 + int(fixed[3])
-        return dt.timezone(dt.timedelta(minutes=-minutes if fixed[1] == "-" else minutes))
-    import zoneinfo
+    from tessel.expression import temporal
 
     try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return temporal.zone_of(name)
+    except (KeyError, ValueError):  # of the database, or of Python
         raise IndexColumnError(
             f"the zone database does not know the zone {name!r} of the index", zone=name
         ) from None
@@ -83,7 +79,7 @@ def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
             text=text,
         )
     parts = match.groupdict()
-    own_zone = _offset(parts["zone"])
+    own_zone = _stated(parts["zone"])
     if own_zone is not None and zone is None:
         raise PlanError(
             f"{text!r} has a time zone and the index has none",
@@ -135,14 +131,12 @@ def _next_wall(start: dt.datetime, fields: list[int | None]) -> dt.datetime | No
     return start.replace(year=start.year + 1, month=1)
 
 
-def _offset(text: str | None) -> dt.timezone | None:
-    if text is None:
-        return None
-    if text == "Z":
-        return dt.UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    span = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return dt.timezone(-span if text[0] == "-" else span)
+def _stated(text: str | None) -> dt.tzinfo | None:
+    if text is None or text == "Z":
+        return None if text is None else dt.UTC
+    from tessel.expression import temporal
+
+    return temporal.zone_of(text)
 
 
 def last_moment(text: str) -> dt.datetime | None:
@@ -237,7 +231,7 @@ _PERIODS = tuple((unit, 1) for unit in ("Y", "M", "D", "h", "m"))
 
 
 def period_bounds(
-    start: str | None, end: str | None, zone: dt.tzinfo | None, what: str = "date_range"
+    start: str | None, end: str | None, zone: dt.tzinfo | None
 ) -> tuple[Period | None, Period | None]:
     """Return the periods that the ends of a range name.
 
@@ -246,7 +240,7 @@ def period_bounds(
     first = None if start is None else parse_period(start, zone)
     last = None if end is None else parse_period(end, zone)
     if first is not None and last is not None and last.end_ns <= first.start_ns:
-        raise PlanError.exchanged(what, start, end)
+        raise PlanError.exchanged("date_range", start, end)
     return first, last
 
 

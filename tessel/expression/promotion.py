@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tessel.expression.types import (
+    NUMBERS,
     Family,
     Operand,
     Signature,
@@ -16,7 +17,6 @@ from tessel.expression.types import (
     type_name,
 )
 
-_NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _FLOAT32_MAX = 3.4028235677973366e38
@@ -84,10 +84,7 @@ def arithmetic_types(verb: str, left: Operand, right: Operand) -> Signature:
         return Signature((other, other), other)
     if families == {Family.INTEGER}:
         signed = True if verb == "subtract" else None
-        result = next_integer(left.type, right.type, signed=signed)
-        wide = _is_wide_unsigned(left.type) or _is_wide_unsigned(right.type)
-        exact = wide and is_signed(result)
-        return Signature((left.type, right.type) if exact else (result, result), result)
+        return _of_integers(left, right, next_integer(left.type, right.type, signed=signed))
     if Family.DECIMAL in families and Family.FLOAT not in families:
         return _decimal_types(verb, left, right)
     result = _common_float(left.type, right.type)
@@ -96,7 +93,7 @@ def arithmetic_types(verb: str, left: Operand, right: Operand) -> Signature:
 
 def _require_numbers(verb: str, *operands: Operand) -> None:
     for operand in operands:
-        if operand.family not in (*_NUMBERS, Family.NULL):
+        if operand.family not in (*NUMBERS, Family.NULL):
             hint = _NUMBER_HINT
             if operand.family is Family.TEXT and verb == "add":
                 hint = "join texts with .concat(...); cast numbers with .cast('text')"
@@ -105,8 +102,10 @@ def _require_numbers(verb: str, *operands: Operand) -> None:
             refuse(verb, operands, hint)
 
 
-def _is_wide_unsigned(type_: pa.DataType) -> bool:
-    return bool(type_ == pa.uint64())
+def _of_integers(left: Operand, right: Operand, result: pa.DataType) -> Signature:
+    """Return the signature for integers, which stay as they are where uint64 becomes signed."""
+    exact = pa.uint64() in (left.type, right.type) and is_signed(result)
+    return Signature((left.type, right.type) if exact else (result, result), result)
 
 
 def _common_float(*types: pa.DataType) -> pa.DataType:
@@ -199,11 +198,9 @@ def common_number(verb: str, left: Operand, right: Operand) -> Signature:
     if Family.DECIMAL in (left.family, right.family):
         refuse(verb, (left, right), "cast the decimal with .cast('float64') or .cast('int64')")
     if {left.family, right.family} == {Family.INTEGER}:
-        result = common_integer(left.type, right.type)
-        exact = _is_wide_unsigned(left.type) or _is_wide_unsigned(right.type)
-        exact = exact and is_signed(result)
-        return Signature((left.type, right.type) if exact else (result, result), result)
-    result = _common_of_plain(left.type, right.type)
+        return _of_integers(left, right, common_integer(left.type, right.type))
+    known = [o.type for o in (left, right) if o.family is not Family.NULL]
+    result = _common_float(*known) if len(known) > 1 else [*known, pa.null()][0]
     return Signature((result, result), result)
 
 
@@ -214,12 +211,6 @@ def common_integer(*types: pa.DataType) -> pa.DataType:
     if not signed:
         return integer_type(max(unsigned), signed=False)
     return integer_type(max(signed + [width * 2 for width in unsigned]), signed=True)
-
-
-def _common_of_plain(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    if pa.types.is_null(left) or pa.types.is_null(right):
-        return right if pa.types.is_null(left) else left
-    return _common_float(left, right)
 
 
 def common_type(verb: str, operands: tuple[Operand, ...]) -> pa.DataType:

@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.expression.types import (
     SPAN_NANOSECONDS,
+    TEMPORAL,
     UNIT_NANOSECONDS,
     UNITS,
     Family,
@@ -62,9 +64,10 @@ _OF_NUMPY = {
 }
 """By unit of numpy: what a count is multiplied with and divided by, and Arrow's unit."""
 
-_TEMPORAL = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
 _PLAIN = (int, float, str, bytes, decimal.Decimal, np.generic)
 _COUNTED = (dt.datetime, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+_FRACTIONS = (float, decimal.Decimal, np.floating)
+_WHOLE = frozenset({bool, int, str, bytes, type(None)})
 _NO_COUNTED = frozenset({bool, int, float, str, bytes, type(None), dt.date})
 
 
@@ -92,6 +95,7 @@ def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
         return arrow_scalar(None, kind)
     try:
         if kind is not None and not isinstance(value, (*_COUNTED, dt.date, pa.Scalar)):
+            _check_fits([value], kind)
             return arrow_scalar(value, kind)
         found = _own(value)
         return found if kind is None or found.type == kind else _fitted(found, kind)
@@ -158,10 +162,10 @@ def _zone_text(value: Any) -> str | None:
 
 def _fitted(found: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     """Return a scalar of another type of its family, exactly."""
-    if family(found.type) in _TEMPORAL:
+    if family(found.type) in TEMPORAL:
         _check_family(found.type, kind)
     made = found.cast(kind)
-    if family(found.type) in _TEMPORAL and made.cast(found.type) != found:
+    if family(found.type) in TEMPORAL and made.cast(found.type) != found:
         raise ValueError("the type has no time of day")
     return made
 
@@ -187,6 +191,8 @@ def array_of(values: Any, kind: pa.DataType | None = None) -> pa.Array | pa.Chun
     """
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = values.tolist()
+    if kind is not None and isinstance(values, list | tuple):
+        _check_fits(values, kind)
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
         found = arrow_array(values)
         return found if kind is None else found.cast(kind)
@@ -199,17 +205,45 @@ def array_of(values: Any, kind: pa.DataType | None = None) -> pa.Array | pa.Chun
         return array_of(values, kind.value_type).dictionary_encode().cast(kind)
     unit = max(units, key=UNITS.index)
     plain = [_in_unit(value, unit) for value in values]
-    if kind is None or not (family(kind) in _TEMPORAL or pa.types.is_nested(kind)):
+    if kind is None or not (family(kind) in TEMPORAL or pa.types.is_nested(kind)):
         return arrow_array(plain, kind)
     found = arrow_array(plain)
     if pa.types.is_null(found.type):
         return arrow_array(plain, kind)
-    if family(found.type) in _TEMPORAL:
+    if family(found.type) in TEMPORAL:
         _check_family(found.type, kind)
     made = found.cast(kind)
     if not made.cast(found.type).equals(found):
         raise ValueError(f"a time of day would be lost in {kind}")
     return made
+
+
+def _check_fits(values: Collection[Any], kind: pa.DataType) -> None:
+    """Raise ValueError for what Arrow cuts without a word: fractions, and fields of structs."""
+    if _WHOLE.issuperset(map(type, values)):
+        return
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_struct(kind):
+        held = [value for value in values if isinstance(value, Mapping)]
+        names = {field.name for field in kind}
+        for unknown in (name for value in held for name in value if name not in names):
+            raise ValueError(f"{kind} has no field {unknown!r}")
+        for field in kind:
+            _check_fits([value.get(field.name) for value in held], field.type)
+    elif types.is_map(kind):
+        entries = (value.items() if isinstance(value, Mapping) else value for value in values)
+        pairs = [pair for each in entries if each is not None for pair in each]
+        _check_fits([key for key, _ in pairs], kind.key_type)
+        _check_fits([item for _, item in pairs], kind.item_type)
+    elif types.is_nested(kind):
+        lists = (value for value in values if isinstance(value, list | tuple | np.ndarray))
+        _check_fits([item for each in lists for item in each], kind.value_type)
+    elif types.is_integer(kind) or types.is_temporal(kind):
+        for value in values:
+            if isinstance(value, _FRACTIONS) and math.isfinite(value) and value % 1:
+                raise ValueError(f"{value} is no whole number, and {kind} holds no others")
 
 
 def _unit(scalar: pa.Scalar) -> str:

@@ -58,6 +58,9 @@ FAMILY_WORDS = {
     Family.OTHER: "a value of another type",
 }
 
+NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
+TEMPORAL = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
+
 UNITS = ("s", "ms", "us", "ns")
 UNIT_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 SPAN_NANOSECONDS = {"h": 3_600 * 10**9, "min": 60 * 10**9, **UNIT_NANOSECONDS}
@@ -142,9 +145,9 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     """Return the type that kernels see: dictionaries decoded, views and half floats widened."""
     if pa.types.is_dictionary(type_):
         return plain_type(type_.value_type)
-    if type_ == pa.string_view():
+    if pa.types.is_string_view(type_):
         return pa.string()
-    if type_ == pa.binary_view():
+    if pa.types.is_binary_view(type_):
         return pa.binary()
     return pa.float32() if pa.types.is_float16(type_) else type_
 
@@ -258,18 +261,38 @@ def _unit_type(name: str, kind: str, unit: str, zone: str | None) -> pa.DataType
     return getattr(pa, kind)(unit)
 
 
-_OFFSET_ZONE = re.compile(r"[+-]\d{2}:\d{2}")
+_OFFSET_ZONE = re.compile(r"[+-]([01]\d|2[0-3]):[0-5]\d")
+_KNOWN_ZONES = 1024
 
 
-def check_zone(zone: str) -> None:
-    """Raise ``ExpressionTypeError`` where a time zone is not one of the tz database."""
+@functools.lru_cache(_KNOWN_ZONES)
+def is_zone(zone: str) -> bool:
+    """Return whether Arrow and Python both know a time zone by this name, or it is an offset."""
     if _OFFSET_ZONE.fullmatch(zone):
-        return
+        return True
     import zoneinfo
 
     try:
         zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    # Arrow has a database of its own, which may be absent on Windows: Python's alone decides then.
+    return _arrow_knows(zone) or not _arrow_knows("UTC")
+
+
+def _arrow_knows(zone: str) -> bool:
+    import pyarrow.compute as pc
+
+    try:
+        pc.local_timestamp(pa.nulls(1, pa.timestamp("s", zone)))
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def check_zone(zone: str) -> None:
+    """Raise ``ExpressionTypeError`` where a time zone is not one of the tz database."""
+    if not is_zone(zone):
         raise ExpressionTypeError(
             f"no time zone {zone!r}",
             hint="zones are named like 'UTC', 'Europe/Paris' or '+02:00'",

@@ -22,8 +22,11 @@ from tessel.arrays import arrow_scalar
 from tessel.errors import DuplicateColumnError, InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.csv_text import (
+    CODES,
+    GUESSES,
     Piece,
     Pieces,
+    check_encoding,
     check_signs,
     fitting,
     misfit_note,
@@ -41,20 +44,6 @@ from tessel.store.file_kinds import (
     unreadable,
 )
 
-_GUESSES = [
-    pa.null(),
-    pa.int64(),
-    pa.bool_(),
-    pa.date32(),
-    pa.time32("s"),
-    *(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")),
-    pa.float64(),
-    pa.string(),
-]
-"""Types of text in the order in which Arrow tries them."""
-
-_CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
-"""Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
 _NUMBERS = pat.is_integer, pat.is_floating, pat.is_decimal
 _VALUE = re.compile(r"[-+]?\d+([.,]\d*)?|\d{4}-\d\d-\d\d.*")
 _COMMENT = re.compile(r"#(\s|#|$)")
@@ -78,12 +67,7 @@ class CsvFile(File):
         """Find the encoding, the delimiter, the names, and the lines before the first row."""
         options = self.options
         self._encoding = options.encoding
-        try:
-            codecs.lookup(options.encoding)
-        except LookupError as error:
-            raise InvalidInputError(
-                f"cannot read {str(self.path)!r}: {error}", hint="such as utf-8, utf-16, cp1252"
-            ) from error
+        check_encoding(self.path, options.encoding)
         if options.encoding.lower() == "utf-8":
             with pa.input_stream(str(self.path), compression=self.compression) as stream:
                 is_wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -150,13 +134,15 @@ class CsvFile(File):
         given = self._given(schema)
         if as_text:
             given = dict.fromkeys(self._names, pa.string())
-        elif schema is not None and not self._are_settled:
-            # Leading zeros are seen in text alone. Once all values were looked at, none are there.
+        elif schema is not None:
+            # Dates of forms that no time has, as with a space before them, become times later; and
+            # leading zeros are seen in text alone. Once all values were looked at, none are there.
             told = {*options.types, *options.epochs}
             given |= {
-                name: pa.string()
+                name: kind if pat.is_date(kind) else pa.string()
                 for name, kind in self.types.items()
-                if kind == pa.int64() and name not in told
+                if (pat.is_date(kind) and not pat.is_string(given[name]))
+                or (kind == pa.int64() and name not in told and not self._are_settled)
             }
         if options.thousands:
             numbers = {n for n, kind in given.items() if any(each(kind) for each in _NUMBERS)}
@@ -225,16 +211,21 @@ class CsvFile(File):
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by the first block of text."""
         types = super().first_types()
-        text = next(self.open(None, as_text=True)[1])()
+        parts = self.open(None, as_text=True)[1]
+        text = next(parts)()
+        self.are_sure = next(parts, None) is None
         vars(self).pop("share", None)
         given = self._given(None)
         for name in types:
             values = text.column(name)
             plain = self._plain(values)
             if name not in given and plain is not values:
-                types[name] = fitting(plain.drop_null(), _GUESSES, self.options)[0]
+                types[name] = fitting(plain.drop_null(), GUESSES, self.options)[0]
             kind = types[name] = given.get(name, types[name])
-            if kind in _CODES and name not in given and self._are_codes(name, values, kind):
+            if self.are_sure and kind == pa.int64() and name not in given:
+                # Whole numbers are cast from text first, with no space around them.
+                self.are_sure = not pc.any(pc.match_substring_regex(values, r"\s")).as_py()
+            if kind in CODES and name not in given and self._are_codes(name, values, kind):
                 types[name] = pa.string()
             elif kind == pa.string() and values.null_count < len(values):
                 self.notes += numbers_in_text(name, values, self._delimiter, self.options.decimal)
@@ -246,7 +237,7 @@ class CsvFile(File):
 
     def _are_codes(self, name: str, values: pa.Array, kind: pa.DataType) -> bool:
         """Return whether values that could be numbers are digits of codes."""
-        found = pc.filter(values, pc.match_substring_regex(values, _CODES[kind]))
+        found = pc.filter(values, pc.match_substring_regex(values, CODES[kind]))
         if len(found):
             why = f"numbers lose digits of {found[0]} (--type {name}={kind})"
             self.notes += (f"column {name!r} is text: {why}",)
@@ -260,7 +251,7 @@ class CsvFile(File):
         if not is_given:
             is_long = pc.greater(pc.binary_length(values), arrow_scalar(1))
             zeros = pc.and_(pc.starts_with(values, "0"), is_long)
-            codes = _CODES[pa.int64()]
+            codes = CODES[pa.int64()]
             if pc.any(zeros).as_py() and pc.any(pc.match_substring_regex(values, codes)).as_py():
                 raise UnfitError(self)
         if self.options.thousands:
@@ -279,7 +270,7 @@ class CsvFile(File):
         # A type that fits the first block need not be the one for all: 0 and 1 are whole numbers,
         # and truth values where "true" follows. So all types that fit are kept for each column.
         left = {
-            name: [given] if (given := self.options.types.get(name)) else _GUESSES
+            name: [given] if (given := self.options.types.get(name)) else GUESSES
             for name in self.types
         }
         _, parts = self.open(None, as_text=True)
@@ -291,7 +282,7 @@ class CsvFile(File):
                     before, kinds = kinds[0], fitting(text, kinds, self.options)
                     if len(kinds) == 1 and not pat.is_null(before):
                         self.notes += (misfit_note(name, self._first_misfit(text, before), before),)
-                    if kinds[0] in _CODES and self._are_codes(name, text, kinds[0]):
+                    if kinds[0] in CODES and self._are_codes(name, text, kinds[0]):
                         kinds = kinds[-1:]
                     left[name] = kinds
         return {name: kinds[0] for name, kinds in left.items()}
@@ -321,6 +312,8 @@ class CsvFile(File):
             yield
         except pa.ArrowInvalid as error:
             raise self._refusal(error) from error
+        except UnicodeError as error:
+            raise unreadable(self.path, error) from error
 
     def _other_encoding(self, what: str, column: str | None = None) -> InvalidInputError:
         return InvalidInputError(
@@ -378,6 +371,11 @@ class CsvFile(File):
             while at > 0 and (block := text.read(min(at, file_kinds.BLOCK_BYTES))):
                 line, at = line + block.count(b"\n"), at - len(block)
         return unreadable(self.path, f"line {line} has a quote that is not closed")
+
+    def line_of(self, row: int) -> int:
+        """Return the number of the line on which a row ends; a blank line is not a row."""
+        counted = itertools.count()
+        return self._line(lambda values: bool(values) and next(counted) == row)
 
     def _line(self, wanted: Callable[[list[str]], bool]) -> int:
         """Return the number of the line of the first row that is wanted, behind the header."""

@@ -32,10 +32,36 @@ TIME_FORMATS = (
 """Forms of dates that are known beside ISO 8601. Of ``03/04/2010`` nobody knows which number is the
 month, so such a form is only taken when it is given."""
 
+GUESSES = [
+    pa.null(),
+    pa.int64(),
+    pa.bool_(),
+    pa.date32(),
+    pa.time32("s"),
+    *(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")),
+    pa.float64(),
+    pa.string(),
+]
+"""Types of text in the order in which Arrow tries them."""
+
+CODES = {pa.int64(): r"^\s*0\d+\s*$", pa.float64(): r"^\s*(0\d+|\d{19,})\s*$"}
+"""Text that looks like such a number and would lose digits as one: ``01234``, or past 64 bits."""
+
 _LONGEST_ROW = 64 << 20  # in bytes; files of longer ones are read as a stream
 _MOSTLY = 0.9  # of the values of a column are numbers, if it may be meant as one of numbers
 _COMMA_DECIMALS = r"^\s*[-+]?\d+,\d+\s*$"
 _THOUSANDS = r"^\s*[-+]?(\d+|\d{{1,3}}({}\d{{3}})+)({}\d+)?\s*$"
+
+
+def check_encoding(path: Path, encoding: str) -> None:
+    """Raise ``InvalidInputError`` for what names no encoding of text in files."""
+    try:
+        b"a".decode(encoding, "replace")
+    except (LookupError, ValueError) as error:
+        raise InvalidInputError(
+            f"cannot read {str(path)!r} in the encoding {encoding!r}: {error}",
+            hint="such as utf-8, utf-16, cp1252",
+        ) from error
 
 
 def check_signs(path: Path, delimiter: str, decimal: str, thousands: str | None) -> None:
@@ -48,6 +74,12 @@ def check_signs(path: Path, delimiter: str, decimal: str, thousands: str | None)
         if len(sign) != 1:
             raise InvalidInputError(
                 f"{what} is one character, not {sign!r}", hint=f"such as {such!r}"
+            )
+        # Arrow's delimiter and decimal point are one byte each; thousands are taken out here.
+        if sign in '"\r\n' or sign.isdigit() or not (sign.isascii() or what == "thousands"):
+            raise InvalidInputError(
+                f"{what} cannot be {sign!r}",
+                hint=f"give a character of ASCII that is no digit, quote or line break: {such!r}",
             )
         if place and sign == decimal:
             raise InvalidInputError(
@@ -227,7 +259,9 @@ class Pieces:
                 piece = Piece(text, end, self.done)
                 self.done += end
                 yield piece
-                text = self._free.pop() if self._free else bytearray(len(text))
+                text = self._free.pop() if self._free else bytearray()
+                if len(text) < len(piece.text):  # of before a longer row: nothing may fit in it
+                    text = bytearray(len(piece.text))
                 held -= end
                 text[:held] = piece.text[end : end + held]
             elif held == len(text):  # a row that is longer

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.cached import cached
-from tessel.cancelling import run_ahead, thread_pool
+from tessel.cancelling import ThreadPool, run_ahead
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.lazy import dataclass
 from tessel.options import current
@@ -97,6 +97,13 @@ class UnfitError(Exception):
         super().__init__(str(file.path))
         self.file = file
 
+    def refusal(self) -> InvalidInputError:
+        """Return the error for a value that no other types of the file would help."""
+        cause = self.__cause__
+        if isinstance(cause, InvalidInputError):
+            return cause
+        return unreadable(self.file.path, cause or "a value does not fit its column")
+
 
 class File:
     """One file: its columns as far as they are known, and its rows as a schema that is asked for.
@@ -107,10 +114,13 @@ class File:
         Returns how much of a file that is open was read, of 1.
     notes
         What was guessed, for people.
+    are_sure
+        Whether the types were found in all of its rows, so that every value fits them.
     """
 
     share: Callable[[], float] = staticmethod(lambda: 1.0)
     notes: tuple[str, ...] = ()
+    are_sure = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
         self.path = path
@@ -127,6 +137,15 @@ class File:
     def misfit(self, name: str, kind: pa.DataType) -> str:
         """Return where the first value lies that is none of a type, if the file can say it."""
         return ""
+
+    def place(self, row: int) -> str:
+        """Return where a row lies, counted from 0: its line in text."""
+        line = self.line_of(row)
+        return f"{str(self.path)!r}, {f'row {row}' if line is None else f'line {line}'}"
+
+    def line_of(self, row: int) -> int | None:
+        """Return the number of the line of a row, counted from 0; None where rows are no lines."""
+        return None
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by what is read first."""
@@ -149,11 +168,11 @@ class File:
 
         workers = current().workers
         try:
-            with thread_pool(workers, "tessel-read") as pool:
+            with ThreadPool(workers, "tessel-read") as pool:
                 parts = self.open(schema)[1]
                 tasks = (functools.partial(cast, read) for read in parts)
                 yield from run_ahead(pool, tasks, _AHEAD * workers)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise unreadable(self.path, error) from error
         finally:
             vars(self).pop("share", None)
@@ -235,9 +254,12 @@ def there(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
 
 def unreadable(path: Path, what: object) -> InvalidInputError:
     """Return the error for a file that cannot be read, with what its reader says."""
+    is_encoding = isinstance(what, UnicodeError)
     return InvalidInputError(
         f"cannot read {str(path)!r}: {what}",
-        hint="the file may be empty, cut short, in another encoding, or of another kind than its "
+        hint="name its encoding: tessel import --encoding, such as utf-8, utf-16-le, cp1252"
+        if is_encoding
+        else "the file may be empty, cut short, in another encoding, or of another kind than its "
         "name says",
         path=str(path),
     )

@@ -24,7 +24,6 @@ from tessel.errors import (
     nearest,
     shown,
 )
-from tessel.store import file_kinds
 from tessel.store.csv_files import CsvFile
 from tessel.store.file_kinds import (
     EPOCHS,
@@ -38,6 +37,7 @@ from tessel.store.file_kinds import (
     unreadable,
 )
 from tessel.store.json_files import JsonLines
+from tessel.store.segment.types import is_index_type
 from tessel.telemetry import emit
 
 T = TypeVar("T")
@@ -46,7 +46,8 @@ T = TypeVar("T")
 def require_file(path: Path) -> Path:
     """Return the path of a file that exists.
 
-    Raises InvalidInputError where there is none, with the nearest name in its folder.
+    Raises InvalidInputError where there is none, with the nearest name in its folder, and for what
+    is no regular file.
     """
     try:
         if path.is_file():
@@ -61,13 +62,18 @@ def require_file(path: Path) -> Path:
             hint="name the files in it: folder/*.csv; a folder that is a store is opened",
             path=str(path),
         )
+    if path.exists():
+        raise InvalidInputError(
+            f"{str(path)!r} is no regular file but a pipe or a device, which is not read twice",
+            hint="write it to a file first; tessel import - reads tables from standard input",
+            path=str(path),
+        )
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    match = nearest(path.name, beside)
-    raise InvalidInputError(
-        f"no file {str(path)!r}",
-        hint=f"did you mean {str(path.with_name(match))!r}?" if match else "check the path",
-        path=str(path),
-    )
+    match = nearest(path.name, [name for name in beside if name != path.name])
+    hint = f"did you mean {str(path.with_name(match))!r}?" if match else "check the path"
+    if path.is_symlink():
+        hint = f"it is a link to {str(path.readlink())!r}, which is not there"
+    raise InvalidInputError(f"no file {str(path)!r}", hint=hint, path=str(path))
 
 
 class Files:
@@ -108,10 +114,12 @@ class Files:
     def misfits(self, index: str | None) -> str:
         """Return, a line for each column that has not the type it needs, where a value lies.
 
-        That is its stored type, and of an index that is not stored yet a time.
+        That is its stored type, and of an index that is not stored yet a time, if it has a type
+        of none.
         """
         wanted = list(self._stored)
-        if index is not None and index not in self._stored.names:
+        is_new = index in self.schema.names and index not in self._stored.names
+        if index is not None and is_new and not is_index_type(self.schema.field(index).type):
             wanted.append(pa.field(index, pa.timestamp("us")))
         found = (
             file.misfit(field.name, field.type)
@@ -120,6 +128,31 @@ class Files:
             for file in self._files
         )
         return "\n".join(filter(None, found))
+
+    def missing(self, name: str) -> str:
+        """Return where the first missing value of a column lies; empty if there is none."""
+        for file in self._files:
+            before = 0
+            for batch in file.batches(self.schema):
+                if (values := batch.column(name)).null_count:
+                    return file.place(before + values.is_null().index(True).as_py())
+                before += batch.num_rows
+        return ""
+
+    def place(self, row: int | None, only: int | None = None) -> str:
+        """Return where a row lies, by its number among those that :meth:`take` hands out.
+
+        Of a row without a number, only its file is told, where there is one.
+        """
+        chosen = self._files if only is None else [self._files[only]]
+        if row is None:
+            return repr(str(chosen[0].path)) if len(chosen) == 1 else ""
+        for file in chosen[:-1]:
+            rows = sum(batch.num_rows for batch in file.batches(self.schema))
+            if row < rows:
+                return file.place(row)
+            row -= rows
+        return chosen[-1].place(row)
 
     def take(self, taker: Callable[[Iterator[pa.RecordBatch]], T], only: int | None = None) -> T:
         """Hand the rows to a function, and return what it returns.
@@ -133,20 +166,35 @@ class Files:
         only
             The number of one file, counted from 0, instead of all.
         """
+        settled: list[File] = []
         while True:
             chosen = self._files if only is None else [self._files[only]]
             try:
                 return taker(self._batches(chosen))
             except UnfitError as unfit:
+                if unfit.file in settled:
+                    raise unfit.refusal() from unfit
+                settled.append(unfit.file)
                 unfit.file.types = unfit.file.settled_types()
                 self.schema = self._common()
 
-    def settle(self) -> None:
-        """Read every text file once, so that no value is found that does not fit."""
+    def settled_rows(self) -> Iterator[pa.RecordBatch]:
+        """Return the rows once, of :attr:`schema` as it is from then on.
+
+        The rest of every text file is read first, so that no value is found that does not fit.
+        """
         for file in self._files:
-            if file.path.stat().st_size > file_kinds.BLOCK_BYTES or file.compression:
+            if not file.are_sure:
                 file.types = file.settled_types()
         self.schema = self._common()
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from self._batches(self._files)
+            except UnfitError as unfit:
+                raise unfit.refusal() from unfit
+
+        return rows()
 
     def _common(self) -> pa.Schema:
         """Return the columns of all files, in types of the symbol where those hold them."""
@@ -205,7 +253,7 @@ def _opened(path: Path, options: FileOptions) -> File:
         return made(path, options)
     except TesselError:  # some are errors of values, as Arrow's are
         raise
-    except (pa.ArrowException, OSError, LookupError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, LookupError, UnicodeError) as error:
         raise unreadable(path, error) from error
 
 

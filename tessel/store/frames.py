@@ -39,7 +39,7 @@ from tessel.errors.arguments import check_nesting
 from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
 from tessel.store.pandas_shape import PandasShape
-from tessel.store.segment.types import normalise, normalise_schema
+from tessel.store.segment.types import accepted_schema, normalise
 
 
 @dataclass(frozen=True)
@@ -261,8 +261,7 @@ def _from_file(path: Path, stored: pa.Schema | None) -> tuple[pa.Schema, Iterato
     from tessel.store.files import Files
 
     files = Files([path], stored=stored)
-    files.settle()
-    batches = files.take(lambda batches: batches)
+    batches = files.settled_rows()
     return files.schema, (pa.Table.from_batches([batch]) for batch in batches)
 
 
@@ -348,7 +347,7 @@ def _stored_schema(schema: pa.Schema) -> pa.Schema:
             hint="give it at least one column; it may be without rows",
         )
     check_column_names(schema.names)
-    return normalise_schema(schema)
+    return accepted_schema(schema)
 
 
 def _no_table(data: Any) -> InvalidInputError:

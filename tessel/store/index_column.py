@@ -143,14 +143,18 @@ def index_ends(table: pa.Table, index: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
+def time_text(value: int, kind: pa.DataType) -> str:
+    """Return a value of an index, in its own unit, as the date or time that it stands for."""
+    narrow = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    return scalar_text(arrow_scalar(value, narrow).cast(kind))
+
+
 def _goes_back(
     column: pa.ChunkedArray, index: str, row: int, at: int, before: int, hint: str
 ) -> UnsortedIndexError:
-    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    earlier = arrow_scalar(before, narrow).cast(column.type)
     return UnsortedIndexError(
         f"the index {index!r} goes back in row {row + at}: {scalar_text(column[at])} after "
-        f"{scalar_text(earlier)}",
+        f"{time_text(before, column.type)}",
         hint=hint,
         index=index,
         row=row + at,

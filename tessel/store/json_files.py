@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +13,15 @@ import pyarrow.types as pat
 from tessel.errors import InvalidInputError
 from tessel.store import file_kinds
 from tessel.store.csv_text import fitting, text_as
-from tessel.store.file_kinds import File, FileOptions, Part, UnfitError, joined, there, unreadable
+from tessel.store.file_kinds import (
+    File,
+    FileOptions,
+    Part,
+    UnfitError,
+    joined,
+    no_rows,
+    unreadable,
+)
 from tessel.store.frames import check_column_names
 
 _TIMES = [
@@ -40,6 +49,10 @@ def _is_cast(text: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
+_NULL_FIRST = re.compile(rb"(\xef\xbb\xbf)?\s*null")
+_NULL_BEHIND = re.compile(rb"\}\s*null")
+"""Where ``null`` can be a value of its own: no comma lies before it."""
+_ESCAPED = re.compile(rb"\\.")
 _LONG = re.compile(rb"[\s:]\d{19,}\s*[,}]")
 
 
@@ -51,25 +64,33 @@ class JsonLines(File):
 
     def open(self, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[Part]]:
         """Return the columns and the rows as they lie in the file."""
-        from pyarrow import json
+        assert schema is not None  # first_types finds the types without a part
+        given = self._given(schema)
+        return schema, self._parts(given)
 
+    def _parts(self, given: dict[str, pa.DataType]) -> Iterator[Part]:
+        """Return the rows by blocks of lines, each parsed by whichever thread has time."""
+        # By blocks of 1 MB, as of CSV; of one block alone objects may have several lines.
+        size = file_kinds.BLOCK_BYTES // (1 if self.are_sure else 8)
+        line = 0
+        for block in self._blocks(size):
+            yield functools.partial(self._batch, block, line, given)
+            line += block.count(b"\n")
+
+    def _batch(self, block: bytes, before: int, given: dict[str, pa.DataType]) -> pa.RecordBatch:
         try:
-            reader = json.open_json(
-                self.text(),
-                read_options=json.ReadOptions(block_size=file_kinds.BLOCK_BYTES),
-                parse_options=json.ParseOptions(
-                    explicit_schema=pa.schema(list(self._given(schema).items()))
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            if schema is not None and not self._settled:
-                raise UnfitError(self) from error
-            raise self._refusal(error, next(self._blocks(), b""), 0) from error
-        return reader.schema, there(self._rows(iter(reader)))
+            found = self._table(block, before, given, others="error").combine_chunks()
+        except InvalidInputError as error:
+            if self._settled:
+                raise
+            raise UnfitError(self) from error
+        return (found.to_batches() or [no_rows(found.schema)])[0]
 
     def first_types(self) -> dict[str, pa.DataType]:
         """Return names and types of the columns, by the first block of text."""
-        types = self._types_in(next(self._blocks(), b""), 0, {})
+        blocks = self._blocks(file_kinds.BLOCK_BYTES)
+        types = self._types_in(next(blocks, b""), 0, {})
+        self.are_sure = next(blocks, None) is None
         vars(self).pop("share", None)
         check_column_names(list(types))
         return types
@@ -79,7 +100,7 @@ class JsonLines(File):
         types: dict[str, pa.DataType] = {}
         times: dict[str, list[pa.DataType]] = {}
         line = 0
-        for block in self._blocks():
+        for block in self._blocks(file_kinds.BLOCK_BYTES):
             for name, kind in self._types_in(block, line, times).items():
                 before = types.get(name, pa.null())
                 both = joined(before, kind, within_text=True)
@@ -96,6 +117,17 @@ class JsonLines(File):
             line += block.count(b"\n")
         self._settled = True
         return types
+
+    def line_of(self, row: int) -> int | None:
+        """Return the number of the line of a row; each line that is not blank is one."""
+        before = 0
+        for block in self._blocks(file_kinds.BLOCK_BYTES):
+            for line, text in enumerate(block.split(b"\n"), before + 1):
+                row -= bool(text.strip())
+                if row < 0:
+                    return line
+            before += block.count(b"\n")
+        return None
 
     def _types_in(
         self, block: bytes, before: int, times: dict[str, list[pa.DataType]]
@@ -152,17 +184,45 @@ class JsonLines(File):
         times[path] = found
         return found[0]
 
-    def _table(self, block: bytes, before: int, types: Mapping[str, pa.DataType]) -> pa.Table:
+    def _table(
+        self,
+        block: bytes,
+        before: int,
+        types: Mapping[str, pa.DataType],
+        others: str = "infer",
+    ) -> pa.Table:
+        """Return the rows of some lines; ``others`` says what becomes of columns without a type."""
         from pyarrow import json
 
+        self._refuse_null(block, before)
         try:
             return json.read_json(
                 pa.BufferReader(block),
                 read_options=json.ReadOptions(use_threads=False, block_size=max(1, len(block))),
-                parse_options=json.ParseOptions(explicit_schema=pa.schema(list(types.items()))),
+                parse_options=json.ParseOptions(
+                    explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior=others
+                ),
             )
         except pa.ArrowInvalid as error:
             raise self._refusal(error, block, before) from error
+
+    def _refuse_null(self, block: bytes, before: int) -> None:
+        """Raise ``InvalidInputError`` for a line that is ``null``.
+
+        Arrow's parser reads past its memory there, which ends the process, or makes a row of it.
+        """
+        first = _NULL_FIRST.match(block)
+        for found in filter(None, [first, *_NULL_BEHIND.finditer(block)]):
+            line = block[block.rfind(b"\n", 0, found.start()) + 1 : found.start()]
+            if _ESCAPED.sub(b"", line).count(b'"') % 2 == 0:  # not within a text
+                raise self._no_object(before + block.count(b"\n", 0, found.end()) + 1, "null")
+
+    def _no_object(self, line: int, what: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{str(self.path)!r}, line {line}: a value that is no object but {what}",
+            hint='each line is one object, such as {"price": 1.5}: mend the file',
+            path=str(self.path),
+        )
 
     def _given(self, schema: pa.Schema | None) -> dict[str, pa.DataType]:
         told = super()._given(schema)
@@ -184,11 +244,11 @@ class JsonLines(File):
         except pa.ArrowInvalid as error:
             raise UnfitError(self) from error
 
-    def _blocks(self) -> Iterator[bytes]:
-        """Return the text in blocks of whole lines."""
+    def _blocks(self, size: int) -> Iterator[bytes]:
+        """Return the text in blocks of whole lines, of about so many bytes."""
         rest = b""
         with self.text() as stream:
-            while text := stream.read(file_kinds.BLOCK_BYTES):
+            while text := stream.read(max(1, size)):
                 lines, newline, behind = text.rpartition(b"\n")
                 if newline:
                     yield rest + lines + newline
@@ -196,14 +256,6 @@ class JsonLines(File):
                 rest += behind
         if rest.strip():
             yield rest
-
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from batches
-        except pa.ArrowInvalid as error:
-            if self._settled:
-                raise
-            raise UnfitError(self) from error
 
     def _refusal(self, error: pa.ArrowInvalid, block: bytes, before: int) -> InvalidInputError:
         """Return the error for a block that Arrow cannot read, with the number of the line."""
@@ -214,6 +266,9 @@ class JsonLines(File):
         line = rows[min(int(at.group(1)), len(rows) - 1)]
         found = self._changed.search(str(error))
         if found is None:
+            other = re.search(r"Column\(\) changed from object to (\S+)", str(error))
+            if other is not None:
+                return self._no_object(line, other[1])
             return unreadable(self.path, f"line {line}: {error}")
         name, was, now = found.groups()
         told = self.options.types.get(name)

@@ -15,7 +15,13 @@ from __future__ import annotations
 
 import re
 
-from tessel.errors import RefNameError, SymbolNameError, shown
+from tessel.errors import (
+    InvalidInputError,
+    RefNameError,
+    SymbolNameError,
+    UnicodeTextError,
+    shown,
+)
 
 STORE = "store.json"
 LOG = "log/"
@@ -140,3 +146,14 @@ def check_new_ref_name(name: str) -> str:
             hint="no part between slashes is empty, '.' or '..'",
         )
     return name
+
+
+def check_message(message: object) -> str:
+    """Return the message of a commit; raise ``InvalidInputError`` if UTF-8 cannot hold it.
+
+    The log is JSON, which can hold half of a surrogate pair; tables and terminals cannot show it.
+    """
+    if not isinstance(message, str):
+        raise InvalidInputError(f"the message of a commit is text, not {shown(message)}")
+    UnicodeTextError.require(message, "the message of a commit")
+    return message

@@ -82,7 +82,7 @@ def read_pandas(data: Any) -> PandasColumns:
     _refuse_dtypes(frame.columns, list(kinds.values()))
     table = pa.Table.from_pandas(frame, preserve_index=not ranged)
     told = json.loads(table.schema.metadata[b"pandas"])["columns"]
-    table = table.rename_columns([*names, *levels])
+    table = _with_zones(table.rename_columns([*names, *levels]), kinds)
     for name, each in zip(table.column_names, told, strict=True):
         if isinstance(kinds[name], pandas.ArrowDtype):  # of decimals Arrow says "object"
             each["numpy_type"] = str(kinds[name])
@@ -268,6 +268,17 @@ def _is_default(kind: pa.DataType, dtype: str, text: str) -> bool:
 
 
 # --- categories -----------------------------------------------------------------------------------
+
+
+def _with_zones(table: pa.Table, kinds: dict[str, Any]) -> pa.Table:
+    """Return the columns with the zones of their categories, which Arrow cannot see in pandas 2."""
+    for at, field in enumerate(table.schema):
+        categories: Any = getattr(kinds[field.name], "categories", None)
+        if getattr(categories, "tz", None) is not None:
+            zoned = pa.timestamp(field.type.value_type.unit, categories.tz)
+            kind = pa.dictionary(field.type.index_type, zoned, field.type.ordered)
+            table = table.set_column(at, field.name, table.column(at).cast(kind))
+    return table
 
 
 def _categories(kinds: dict[str, Any]) -> dict[str, tuple[str, str]]:

@@ -19,6 +19,7 @@ from tessel.store.history.log import ATTACHED
 from tessel.store.history.refs import MAIN
 from tessel.store.maintenance.upkeep import Manifests, checked_configuration
 from tessel.store.manifest.packing.validation import fault_of, full_matches
+from tessel.store.names import check_message
 from tessel.store.objects.base import freeing
 from tessel.store.objects.memory import MemoryObjects
 from tessel.store.objects.open import open_objects
@@ -233,7 +234,7 @@ class Repository(Bulk):
         encodings: Mapping[str, str] | None = None,
     ) -> int:
         """Write a table as a symbol, new or in place of what it was; return the new version."""
-        with self.transaction(f"write {symbol}") as transaction:
+        with self._begin(f"write {symbol}") as transaction:
             transaction.write(
                 symbol, data, index=index, sort=sort, metadata=metadata, encodings=encodings
             )
@@ -241,7 +242,7 @@ class Repository(Bulk):
 
     def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
         """Add rows at the end of a symbol; return the new version."""
-        with self.transaction(f"append {symbol}") as transaction:
+        with self._begin(f"append {symbol}") as transaction:
             transaction.append(symbol, data, evolve=evolve)
         return transaction.landed
 
@@ -254,13 +255,13 @@ class Repository(Bulk):
         evolve: Evolve = None,
     ) -> int:
         """Replace the rows in a range of times by those of a table; return the new version."""
-        with self.transaction(f"update {symbol}") as transaction:
+        with self._begin(f"update {symbol}") as transaction:
             transaction.update(symbol, data, date_range=date_range, evolve=evolve)
         return transaction.landed
 
     def upsert(self, symbol: str, data: Any, *, keys: Sequence[str], evolve: Evolve = None) -> int:
         """Replace rows by key and add those of new keys; return the new version."""
-        with self.transaction(f"upsert {symbol}") as transaction:
+        with self._begin(f"upsert {symbol}") as transaction:
             transaction.upsert(symbol, data, keys=keys, evolve=evolve)
         return transaction.landed
 
@@ -292,7 +293,7 @@ class Repository(Bulk):
         >>> store.read("trades")["qty"].to_pylist()
         [1, 2]
         """
-        with self.transaction(f"delete rows of {symbol}") as transaction:
+        with self._begin(f"delete rows of {symbol}") as transaction:
             transaction.delete_rows(symbol, rows=rows, date_range=date_range, where=where)
         return transaction.landed
 
@@ -306,7 +307,7 @@ class Repository(Bulk):
         >>> store.symbols()
         ['trades']
         """
-        with freeing(self.objects), self.transaction(f"delete {symbol}") as transaction:
+        with freeing(self.objects), self._begin(f"delete {symbol}") as transaction:
             transaction.delete(symbol)
         return transaction.landed
 
@@ -320,7 +321,7 @@ class Repository(Bulk):
         >>> store.symbols()
         ['companies', 'trades']
         """
-        with self.transaction(f"rename {symbol} to {to}") as transaction:
+        with self._begin(f"rename {symbol} to {to}") as transaction:
             transaction.rename_symbol(symbol, to)
         return transaction.landed
 
@@ -334,7 +335,7 @@ class Repository(Bulk):
         >>> store.view("names").metadata
         {'source': 'by hand'}
         """
-        with self.transaction(f"set metadata of {symbol}") as transaction:
+        with self._begin(f"set metadata of {symbol}") as transaction:
             transaction.set_metadata(symbol, metadata)
         return transaction.landed
 
@@ -361,7 +362,7 @@ class Repository(Bulk):
         >>> store.read("names")["listed"].to_pylist()
         [True, True]
         """
-        with self.transaction(f"add column {name} to {symbol}") as transaction:
+        with self._begin(f"add column {name} to {symbol}") as transaction:
             transaction.add_column(symbol, name, values, data_type=data_type)
         return transaction.landed
 
@@ -375,7 +376,7 @@ class Repository(Bulk):
         >>> store.read("trades").column_names
         ['time', 'symbol', 'qty']
         """
-        with self.transaction(f"drop column {name} of {symbol}") as transaction:
+        with self._begin(f"drop column {name} of {symbol}") as transaction:
             transaction.drop_column(symbol, name)
         return transaction.landed
 
@@ -389,7 +390,7 @@ class Repository(Bulk):
         >>> store.read("names").column_names
         ['symbol', 'company']
         """
-        with self.transaction(f"rename columns of {symbol}") as transaction:
+        with self._begin(f"rename columns of {symbol}") as transaction:
             transaction.rename_columns(symbol, names)
         return transaction.landed
 
@@ -410,7 +411,7 @@ class Repository(Bulk):
         >>> store.schema("small").arrow.field("n").type
         DataType(double)
         """
-        with self.transaction(f"widen columns of {symbol}") as transaction:
+        with self._begin(f"widen columns of {symbol}") as transaction:
             transaction.widen(symbol, types)
         return transaction.landed
 
@@ -445,12 +446,22 @@ class Repository(Bulk):
         >>> store.version, store.symbols()
         (3, ['a', 'trades'])
         """
-        from tessel.store.operations.incoming import checked_metadata
+        from tessel.store.operations.metadata import checked_metadata
+
+        self.check_writable()
+        attached = None if metadata is None else {ATTACHED: checked_metadata(metadata)}
+        return self._begin(check_message(message), isolation, attached)
+
+    def _begin(
+        self,
+        message: str,
+        isolation: Isolation = "snapshot",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Transaction:
+        """Begin a transaction with a message of ours; the verbs check the names in it."""
         from tessel.store.transaction import Transaction
 
         self.check_writable()
-        if not isinstance(message, str):
-            raise InvalidInputError(f"the message of a transaction is text, not {message!r}")
         return Transaction(
             self.objects,
             self.history,
@@ -458,7 +469,7 @@ class Repository(Bulk):
             message,
             self.manifest,
             isolation=isolation,
-            metadata=None if metadata is None else {ATTACHED: checked_metadata(metadata)},
+            metadata=metadata,
             configuration=self.known_configuration,
         )
 

@@ -25,7 +25,7 @@ from tessel.store.history.versions import Commit, timestamp_of
 from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
-from tessel.store.names import check_ref_name, check_symbol_name
+from tessel.store.names import check_message, check_ref_name, check_symbol_name
 from tessel.store.objects.base import ObjectStore, freeing
 
 if TYPE_CHECKING:
@@ -440,7 +440,7 @@ class Timeline:
         if to is None:
             raise InvalidInputError("revert needs a version to go back to: revert(to=version)")
         base, target = self.history.newest(self.branch), self.at(to)
-        text = message or f"revert to version {target.number}"
+        text = check_message(message) or f"revert to version {target.number}"
         landed = self.history.revert(base, target, text)
         return base.number if landed is None else landed.number
 

@@ -6,6 +6,8 @@ import csv
 import datetime as dt
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -326,6 +328,60 @@ def test_an_index_that_is_no_time_names_the_line(folder: Path, tmp_path: Path) -
     assert "line" not in _run([*command, "u"], code=4).stderr
 
 
+@pytest.mark.parametrize("more", [[], ["--sort"], ["--one-commit"]])
+def test_files_out_of_order_are_sorted_as_the_error_says(
+    folder: Path, tmp_path: Path, more: list[str]
+) -> None:
+    files = _files(tmp_path, "t,v\n2024-01-02,1\n2024-01-02,1\n", "t,v\n2024-01-01,2\n")
+    command = ["import", *files, "-s", folder, "--symbol", "days", "--index", "t"]
+    told = _run([*command, *more], code=4).stderr
+    assert str(files[1]) in told
+    assert ("2024-01-01 before 2024-01-02" if more == ["--sort"] else ", line 2") in told
+    (hint,) = re.findall(r"^  (--.*) sorts the rows of all files", told, re.M)
+    _run([*command, *hint.split()])
+    assert ts.open(str(folder)).read("days")["v"].to_pylist() == [2, 1, 1]
+
+
+def test_early_rows_are_not_appended_and_the_error_says_what_is(
+    folder: Path, tmp_path: Path
+) -> None:
+    late, early, mixed = files = _files(
+        tmp_path, "t,v\n2024-01-03,1\n", "t,v\n2024-01-02,2\n", "t,v\n2024-01-05,3\n2024-01-04,4\n"
+    )
+    command = ["-s", folder, "--symbol", "days", "--index", "t"]
+    _run(["import", late, *command])
+    for more in ([], ["--sort"]):
+        told = _run(["import", early, *command, "--append", *more], code=4).stderr
+        assert str(early) in told
+        assert "2024-01-02" in told
+        assert "2024-01-03" in told
+        assert "anew with --sort --one-commit, without --append" in told
+    told = _run(["import", mixed, *command, "--append"], code=4).stderr
+    assert f"'{mixed}', line 3" in told
+    assert "  --sort sorts the rows first\n" in told
+    _run(["import", mixed, *command, "--append", "--sort"])
+    _run(["import", *files, *command, "--sort", "--one-commit"])
+    assert ts.open(str(folder)).read("days")["v"].to_pylist() == [2, 1, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "line", "more"),
+    [
+        (".csv", "t,v\n1,1\n2,2\n,3\n", 4, []),
+        (".csv", "t,v\n1,1\n2,2\n,3\n", 4, ["--time-format", "epoch-ms"]),
+        (".csv", 't,v\n2024-01-02,"a\nb"\n\nNA,c\n', 5, []),
+        (".csv", "t,v\n2024-01-02,1\n,3\n", 3, ["--sort"]),
+        (".jsonl", '{"t": 1}\n\n{"t": null}\n{}\n', 3, []),
+    ],
+)
+def test_a_missing_time_names_the_line(
+    folder: Path, tmp_path: Path, ending: str, text: str, line: int, more: list[str]
+) -> None:
+    (path := tmp_path / f"a{ending}").write_text(text)
+    command = ["import", path, "-s", folder, "--symbol", "new", "--index", "t", *more]
+    assert f"'{path}', line {line}\n" in _run(command, code=4).stderr
+
+
 def test_columns_grow_as_the_error_says(folder: Path, tmp_path: Path) -> None:
     first, wider, both = _files(
         tmp_path, "t,v\n2024-01-01,1\n", "t,v,w\n2024-01-02,2,x\n", "t,v,z\n2024-01-03,2.5,true\n"
@@ -366,6 +422,15 @@ def test_standard_input_that_ends_early_is_named_so(folder: Path) -> None:
         (["--format", "xml"], "kinds: csv"),
         (["--type", "n"], "KEY=VALUE"),
         (["--encoding", "utf-99"], "unknown encoding"),
+        (["--encoding", "idna"], "in the encoding 'idna'"),
+        (["--encoding", "undefined"], "in the encoding 'undefined'"),
+        (["--encoding", "utf-16"], "utf-16-le"),
+        (["--encoding", "utf-32"], "--encoding, such as"),
+        (["--delimiter", "§"], "delimiter cannot be '§'"),
+        (["--delimiter", '"'], "delimiter cannot be"),
+        (["--decimal", "é"], "decimal cannot be 'é'"),
+        (["--decimal", "5"], "decimal cannot be '5'"),
+        (["--thousands", "\n"], "thousands cannot be"),
         (["-"], "standard input is read alone"),
     ],
 )
@@ -505,6 +570,34 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, output
     assert (running.wait(), told) == (0, b"")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the shell closes the stream")
+@pytest.mark.parametrize("output", ["table", "csv", "json", "arrow"])
+def test_a_closed_output_ends_the_command_quietly(folder: Path, output: str) -> None:
+    command = [sys.executable, "-m", "tessel", "ls", "-s", str(folder), "-o", output]
+    closing = ["sh", "-c", '"$@" >&-', "sh", *command]
+    done = subprocess.run(closing, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "explain"])
+def test_text_that_the_output_cannot_take_is_escaped(tmp_path: Path, form: str) -> None:
+    ts.open(str(tmp_path / "s")).write("ünï", {"ä": ["é"]})
+    command = ["query", "ünï", "--where", "`ä` != 'ö'", "-s", str(tmp_path / "s"), "-o", form]
+    if form == "explain":
+        command = ["explain", "ünï", "`ä` != 'ö'", "-s", str(tmp_path / "s")]
+    done = subprocess.run(
+        [sys.executable, "-m", "tessel", *command],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stderr == b""
+    if form == "json":
+        assert json.loads(done.stdout) == [{"ä": "é"}]
+    else:
+        assert rb"\xe4" in done.stdout
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 def test_output_that_cannot_be_written_is_one_error(folder: Path) -> None:
     command = [sys.executable, "-m", "tessel", "show", "trades", "-s", str(folder), "-o", "csv"]
@@ -533,3 +626,19 @@ def test_a_result_is_exported_to_a_file(
     assert read(path)["size"].to_pylist() == [4, 5]
     refused = _run([*asked, path.with_suffix(".xlsx")], code=4)
     assert "files that end in .parquet, .arrow, .feather, .csv are" in refused.stderr
+
+
+@pytest.mark.parametrize("chosen", [None, "28"])
+def test_threads_of_blas_do_not_wait_busily(chosen: str | None) -> None:
+    name = "OPENBLAS_THREAD_TIMEOUT"
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    if chosen is not None:
+        environment[name] = chosen
+    program = (
+        "import atexit, os, sys; from tessel.cli import main; sys.argv = ['tessel', '--version']; "
+        f"atexit.register(lambda: print(os.environ['{name}'])); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-1] == (chosen or "20")

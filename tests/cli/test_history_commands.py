@@ -48,6 +48,20 @@ def test_branches(folder: Path) -> None:
     assert "trial" in result.output
 
 
+def test_messages_that_are_no_unicode(folder: Path) -> None:
+    store = ts.open(str(folder))
+    with store._begin("caf\udce9") as transaction:  # as earlier versions took them
+        transaction.append("x", pa.table({"n": [3]}))
+    for command in (["log"], ["versions", "x"]):
+        for form in ("table", "csv", "json"):
+            told = _run([*command, "-s", folder, "-o", form]).stdout
+            assert "caf" in told
+            assert "udce9" in told
+    told = _run(["revert", 1, "-m", "caf\udce9", "-s", folder], code=4).output
+    assert "the message of a commit has half of a surrogate pair" in told
+    assert store.version == 3
+
+
 def test_tags(folder: Path) -> None:
     _run(["tag", "create", "first", "--at", 1, "-s", folder])
     assert _json("tag", "list", "-s", folder) == [{"tag": "first", "version": 1}]

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import tessel as ts
 import tessel.compat.arcticdb as adb
 from tessel.compat.arcticdb import exceptions
+from tessel.errors import InvalidInputError
 
 TIMES = pd.date_range("2024-01-01", periods=6, freq="h")
 
@@ -204,3 +206,27 @@ def test_an_index_alone_tells_the_places_of_its_rows(
     library.write("x", pd.DataFrame({"a": range(10)}, index))
     assert library.tail("x", n, columns=[]).data.index.equals(index[-n:])
     assert library.head("x", n, columns=[]).data.index.equals(index[:n])
+
+
+@pytest.mark.parametrize("place", [None, 5, b"x", "", "lmdb://"])
+def test_what_names_no_place_is_refused(place: object) -> None:
+    with pytest.raises(InvalidInputError, match="names no place of libraries"):
+        adb.Arctic(place)
+
+
+def test_a_place_is_a_path_too(tmp_path: Path) -> None:
+    adb.Arctic(tmp_path).create_library("a")
+    assert adb.Arctic(f"lmdb://{tmp_path}").list_libraries() == ["a"]
+
+
+@pytest.mark.parametrize("index_column", [True, "a"])
+def test_frames_of_pandas_have_no_index_column(library: adb.Library, index_column: object) -> None:
+    said = "of Arrow or Polars" if index_column is True else "'a' is neither True nor False"
+    for write in (library.write, library.append):
+        with pytest.raises(InvalidInputError, match=said):
+            write("x", _frame(0, 2), index_column=index_column)
+    table = pa.table({"t": TIMES, "a": range(6)})
+    library.write("x", table, index_column=True)
+    assert library.store.view("x").schema.index == "t"
+    with pytest.raises(InvalidInputError, match="no table"):
+        library.update("x", None)

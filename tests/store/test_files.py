@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import io
 import json
+import os
 import random
 import re
 import tempfile
@@ -30,8 +31,8 @@ from tessel.errors import (
 )
 from tessel.store import file_kinds
 from tessel.store.csv_files import CsvFile
-from tessel.store.csv_text import TIME_FORMATS, end_of_rows
-from tessel.store.file_kinds import FileOptions
+from tessel.store.csv_text import TIME_FORMATS, Pieces, end_of_rows
+from tessel.store.file_kinds import FileOptions, UnfitError
 from tessel.store.files import Files
 
 
@@ -111,6 +112,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_files([tmp_path / "flihgts.csv"])
     assert "no file" in str(caught.value)
     assert f"did you mean {str(tmp_path / 'flights.csv')!r}?" in str(caught.value)
+
+
+def test_a_pipe_is_sent_to_standard_input(tmp_path: Path) -> None:
+    pipe = tmp_path / "a.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(InvalidInputError, match="is no regular file") as refused:
+        read_files([pipe])
+    assert "tessel import -" in str(refused.value)
+
+
+def test_a_link_to_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (link := tmp_path / "a.csv").symlink_to(gone := tmp_path / "b.csv")
+    with pytest.raises(InvalidInputError, match="no file") as refused:
+        read_files([link])
+    assert f"it is a link to {str(gone)!r}" in str(refused.value)
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -202,7 +218,7 @@ def test_types_are_those_that_arrow_finds_in_the_whole_text(data: st.DataObject)
         found = read_files([path])
         assert found.equals(whole), (found.schema, whole.schema)
         settled = Files([path])
-        settled.settle()
+        settled.settled_rows()
         assert settled.schema == whole.schema
 
 
@@ -402,6 +418,44 @@ def test_long_whole_numbers_in_lines_of_json(
     assert read_files([path])["id"].to_pylist()[-1] == float(names[-1])
 
 
+@pytest.mark.parametrize("block", [128, 8 << 20])
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("null\n" + '{"a": 1}\n', 1, "null"),
+        ("null", 1, "null"),
+        ("\ufeff null\n", 1, "null"),
+        ("\n \r\n  null\n" + '{"a": 1}\n', 3, "null"),
+        ('{"a": 1}\n' * 50 + "null\n" + '{"a": 1}\n' * 50, 51, "null"),
+        ('{"a": 1}\n' * 70 + "\nnull", 72, "null"),
+        ('{"a": "\\\\"} null\n', 1, "null"),
+        ("[1]\n" + '{"a": 1}\n', 1, "array"),
+        ('{"a": 1}\n' * 50 + "1\n", 51, "number"),
+        ('"a"\n', 1, "string"),
+    ],
+)
+def test_a_line_of_json_that_is_no_object_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int, what: str, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.jsonl"
+    path.write_text(text, newline="")
+    said = re.escape(f"line {line}: a value that is no object but {what}")
+    with pytest.raises(InvalidInputError, match=said):
+        read_files([path])
+    with pytest.raises(InvalidInputError, match=said):
+        ts.open("memory://").write("x", path)
+
+
+def test_null_within_objects_of_json_is_a_missing_value(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "} null", "b": null}\n{"a": "\\"} null",\n"b": [{"c":1},\nnull]}\n')
+    assert read_files([path]).to_pylist() == [
+        {"a": "} null", "b": None},
+        {"a": '"} null', "b": [{"c": 1}, None]},
+    ]
+
+
 def test_a_given_type_in_lines_of_json(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"n": 1}\n')
@@ -434,6 +488,82 @@ def test_a_file_has_the_types_of_the_symbol_it_is_added_to(tmp_path: Path) -> No
     assert store.read("s").to_arrow()["s"].to_pylist() == ["x", "07", "y"]
     with pytest.raises(SchemaMismatchError, match="column 'v' is string, not double"):
         store.append("s", tmp_path / "d.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.jsonl", b'{"a": true}\n{"a": fal', "line 2"),
+        ("a.csv", b"a\ntrue\n\xff", "no text in utf-8"),
+        ("a.csv", b"a\ntrue\nx,y", "line 3 has 2 values"),
+    ],
+)
+def test_a_last_line_that_is_cut_short_is_refused_by_write_and_append(
+    tmp_path: Path, name: str, text: bytes, said: str
+) -> None:
+    path, store = tmp_path / name, ts.open("memory://")
+    path.write_bytes(text)
+    with pytest.raises(InvalidInputError, match=said):
+        store.write("x", path)
+    store.write("x", {"a": [True]})
+    with pytest.raises(InvalidInputError, match=said):
+        store.append("x", path)
+
+
+def test_whole_numbers_between_spaces_are_written(tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_text("a, b\n 1, 2\n3,4\n")
+    store = ts.open("memory://")
+    store.write("x", path)
+    store.append("x", path)
+    assert store.read("x").to_arrow().to_pydict() == {"a": [1, 3] * 2, "b": [2, 4] * 2}
+
+
+@pytest.mark.parametrize("block", [8, 8 << 20])
+def test_days_between_spaces_become_times_of_the_symbol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    (path := tmp_path / "a.csv").write_text("a\n 2024-01-02\n2024-01-03\n")
+    store, days = ts.open("memory://"), [dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 3)]
+    store.write("x", {"a": pa.array(days[:1], pa.timestamp("us"))})
+    store.append("x", path)
+    assert store.read("x")["a"].to_pylist() == [*days[:1], *days]
+    taken = Files([path], stored=store.schema("x").arrow).take(pa.Table.from_batches)
+    assert taken["a"].to_pylist() == days
+
+
+def test_a_value_past_the_type_of_the_symbol_is_refused_once(tmp_path: Path) -> None:
+    (path := tmp_path / "a.jsonl").write_text('{"a": 12345678901234567890}\n')
+    store = ts.open("memory://")
+    store.write("x", {"a": [1]})
+    with pytest.raises(InvalidInputError, match="12345678901234567890"):
+        store.append("x", path)
+    files = Files([path], stored=store.schema("x").arrow)
+    with pytest.raises(InvalidInputError, match="12345678901234567890"):
+        files.take(pa.Table.from_batches)
+
+
+def test_a_file_that_never_fits_is_read_twice_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path := tmp_path / "a.csv").write_text("a\n1\n")
+
+    def unfit(file: CsvFile, schema: pa.Schema) -> Any:
+        raise UnfitError(file)
+
+    monkeypatch.setattr(CsvFile, "batches", unfit)
+    files = Files([path])
+    for read in (lambda: files.take(pa.Table.from_batches), lambda: list(files.settled_rows())):
+        with pytest.raises(InvalidInputError, match="does not fit"):
+            read()
+
+
+def test_a_last_line_of_a_wider_type_is_written(tmp_path: Path) -> None:
+    for name, text in (("a.jsonl", '{"a": 1}\n{"a": 1.5}'), ("a.csv", "a\n1\n1.5")):
+        (path := tmp_path / name).write_text(text)
+        store = ts.open("memory://")
+        store.write("x", path)
+        assert store.read("x").to_arrow().to_pydict() == {"a": [1.0, 1.5]}
 
 
 @pytest.mark.parametrize(
@@ -536,6 +666,24 @@ def test_another_encoding_further_down(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(b"a,b\n" + b"1,x\n" * 100 + "1,é\n".encode("latin-1"))
     with pytest.raises(InvalidInputError, match=r"column 'b' of .* is no text in utf-8"):
         read_files([path])
+
+
+@pytest.mark.parametrize("block", [64, 8 << 20])
+def test_a_byte_that_its_encoding_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(file_kinds, "BLOCK_BYTES", block)
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a\n" + b"1\n" * 60 + b"x\n" * 60 + b"\x81\n")
+    with pytest.raises(InvalidInputError, match="0x81") as refused:
+        read_files([path], encoding="cp1252")
+    assert "--encoding" in str(refused.value)
+
+
+def test_thousands_behind_a_sign_that_is_not_ascii(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n\n1’234\n")
+    assert read_files([path], thousands="’").to_pydict() == {"n": [1234]}
 
 
 def test_a_sheet_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -756,6 +904,21 @@ def test_a_header_without_a_line_break_and_a_row_longer_than_a_block(
     monkeypatch.setattr(file_kinds, "BLOCK_BYTES", 64)
     (tmp_path / "b.csv").write_text("a,b\n1,x\n2," + "y" * 1_000 + "\n3,z\n")
     assert read_files([tmp_path / "b.csv"])["b"].to_pylist() == ["x", "y" * 1_000, "z"]
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_pieces_have_all_rows_whichever_are_given_back(
+    lengths: list[int], random: random.Random
+) -> None:
+    text = b"a\n" + b"".join(b"x" * length + b"\n" for length in lengths)
+    pieces, held, found = Pieces(pa.BufferReader(text), 8, ",", 1), [], b""
+    for piece in pieces:
+        found += bytes(piece.rows)
+        held.append(piece)
+        while held and random.random() < 0.5:
+            pieces.give_back(held.pop(random.randrange(len(held))))
+    assert found == text
 
 
 @pytest.mark.parametrize(

@@ -233,3 +233,40 @@ def test_rows_of_which_one_is_no_dictionary() -> None:
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="no file"):
         read_frame(str(tmp_path / "absent.csv"))
+
+
+# --- zones ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "zone", ["UTC+01:00", "Foo/Bar", "Z", "utc", "GMT+1", "europe/paris", "+0100", "+25:00"]
+)
+@pytest.mark.parametrize("nested", [lambda kind: kind, pa.list_, lambda k: pa.struct({"f": k})])
+def test_zones_that_nothing_can_show_are_refused(zone: str, nested: Any) -> None:
+    repository = Repository.open("memory://")
+    kind = nested(pa.timestamp("us", zone))
+    table = pa.table({"t": pa.nulls(1, kind)})
+    with pytest.raises(
+        UnsupportedTypeError, match=r"'t' has the time zone .*\n.*Europe/Paris"
+    ) as told:
+        repository.write("s", table)
+    assert told.value.attributes == {"column": "t", "zone": zone}
+    repository.write("s", {"a": [1]})
+    with pytest.raises(UnsupportedTypeError, match="time zone"):
+        repository.add_column("s", "t", data_type=kind)
+    assert repository.newest == 1
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "Etc/GMT+1", "EST", "+01:00", "-05:30"])
+def test_zones_that_arrow_and_python_know_are_stored(zone: str) -> None:
+    kind = pa.timestamp("us", zone)
+    found, _ = _written(pa.table({"t": pa.array([0], kind)}))
+    assert found.schema.field("t").type == kind
+    assert str(found["t"].to_pylist()[0].utcoffset())
+
+
+def test_zones_that_earlier_versions_stored_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tessel.store.frames.accepted_schema", normalise_schema)
+    table = pa.table({"t": pa.array([0], pa.timestamp("us", "Foo/Bar"))})
+    found, _ = _written(table)
+    assert found.equals(table)

@@ -21,6 +21,7 @@ from tessel.errors import (
     SchemaMismatchError,
     SymbolNotFoundError,
     TesselError,
+    UnsortedIndexError,
 )
 
 
@@ -188,19 +189,20 @@ def import_files(
         run = run_name(symbol, paths)
         done = _done(target, symbol, run, len(parts)) if resume else 0
         taken = 0
-        with operation("import", symbol), _telling_misfits(rows, index):
+        with operation("import", symbol):
             for at in parts[done:]:
-                taken += _commit(
-                    target,
-                    symbol,
-                    rows,
-                    at,
-                    index=index,
-                    sort=sort,
-                    message=f"{run} {(at or 0) + 1}/{len(parts)}",
-                    append=append or bool(at),
-                    evolve=evolve,
-                )
+                with _telling_where(rows, at, index, append=append, sort=sort):
+                    taken += _commit(
+                        target,
+                        symbol,
+                        rows,
+                        at,
+                        index=index,
+                        sort=sort,
+                        message=f"{run} {(at or 0) + 1}/{len(parts)}",
+                        append=append or bool(at),
+                        evolve=evolve,
+                    )
         make_output(output).facts(
             {
                 "symbol": symbol,
@@ -244,7 +246,7 @@ def _commit(
                     # Sorted pieces are merged by time as the commit is written: no more than a
                     # piece is held, whatever the length of the file.
                     for number, piece in enumerate(_pieces(counted())):
-                        task = str(number)
+                        task = f"piece {number + 1}"
                         staged.append(
                             store.stage(symbol, piece, task_id=task, index=index, sort=True)
                         )
@@ -310,12 +312,32 @@ def _time_formats(
 
 
 @contextmanager
-def _telling_misfits(rows: Any, index: str | None) -> Iterator[None]:
-    """Tell where values lie for which columns are not those of the symbol, or no index."""
+def _telling_where(
+    rows: Any, at: int | None, index: str | None, *, append: bool, sort: bool
+) -> Iterator[None]:
+    """Tell where values lie that cannot be taken, and which options would help."""
     try:
         yield
+    except UnsortedIndexError as error:
+        row = error.attributes.get("row")
+        error.detail = rows.place(row, at)
+        # Rows that go back within the file can be sorted, those before the symbol's cannot.
+        if append and row and not sort:
+            written = "; with --resume, files that are written are left out" if at else ""
+            error.hint = f"--sort sorts the rows first{written}"
+        elif append:
+            error.hint = (
+                "rows before the last time of the symbol cannot be appended: import all its files "
+                "anew with --sort --one-commit, without --append; in Python, update() replaces "
+                "the rows of a range of times"
+            )
+        elif len(rows) > 1:
+            error.hint = "--sort --one-commit sorts the rows of all files by time"
+        raise
     except (SchemaMismatchError, IndexColumnError) as error:
-        error.detail = "\n".join(filter(None, [error.detail, rows.misfits(index)])) or None
+        is_missing = index is not None and "row" in error.attributes
+        told = rows.missing(index) if is_missing else rows.misfits(index)
+        error.detail = "\n".join(filter(None, [error.detail, told])) or None
         raise
 
 
@@ -335,6 +357,7 @@ def _on_disk(files: Sequence[Path]) -> Iterator[list[Path]]:
             yield [copy]
         except TesselError as error:
             error.message = error.message.replace(repr(str(copy)), "standard input")
+            error.detail = error.detail and error.detail.replace(repr(str(copy)), "standard input")
             raise
 
 

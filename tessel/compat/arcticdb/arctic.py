@@ -12,7 +12,7 @@ import tessel as ts
 from tessel.api import Store
 from tessel.compat.arcticdb.items import LibraryOptions, OutputFormat
 from tessel.compat.arcticdb.library import Library
-from tessel.errors import InvalidInputError, StoreNotFoundError
+from tessel.errors import InvalidInputError, StoreNotFoundError, shown
 
 _DYNAMIC_SCHEMA = "arcticdb.dynamic_schema"
 """The tag that says of a store that appends may bring new columns."""
@@ -35,15 +35,22 @@ class Arctic:
     Raises
     ------
     InvalidInputError
-        For ArcticDB's own form of a place in a cloud.
+        For ArcticDB's own form of a place in a cloud, and for what names no place.
     """
 
     def __init__(
         self,
-        uri: str,
+        uri: str | os.PathLike[str],
         encoding_version: object = None,
         output_format: OutputFormat | str = "pandas",
     ) -> None:
+        uri = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
+        if not isinstance(uri, str) or not uri.removeprefix("lmdb://"):
+            raise InvalidInputError(
+                f"{shown(uri)} names no place of libraries",
+                hint='a directory, "lmdb://directory", "mem://", or a place in a cloud such as '
+                '"s3://bucket/folder"',
+            )
         self._given = uri
         self._output_format = output_format
         place, _, _ = uri.removeprefix("lmdb://").partition("?")

@@ -106,7 +106,9 @@ class ExpressionNode:
 
     def isin(self, *values: Any) -> ExpressionNode:
         """Whether the value is one of these, given one by one or as one collection."""
-        return _condition(self.expression.is_in(_values(values)))
+        given = values[0] if len(values) == 1 and _is_collection(values[0]) else values
+        # numpy's own conversion would give instants as numbers.
+        return _condition(self.expression.is_in(list(given)))
 
     def isnotin(self, *values: Any) -> ExpressionNode:
         """Whether the value is none of these; true of a missing one."""
@@ -150,9 +152,3 @@ def _condition(expression: ts.Expression) -> ExpressionNode:
 
 def _is_collection(value: object) -> bool:
     return not isinstance(value, str | bytes | ExpressionNode) and isinstance(value, Iterable)
-
-
-def _values(given: tuple[Any, ...]) -> list[Any]:
-    values = given[0] if len(given) == 1 and _is_collection(given[0]) else given
-    # numpy's own conversion would give instants as numbers.
-    return list(values)

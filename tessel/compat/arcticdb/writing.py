@@ -18,7 +18,7 @@ from tessel.compat.arcticdb.items import (
 )
 from tessel.compat.arcticdb.query import bounds
 from tessel.compat.arcticdb.reading import OTHER_METADATA, TIMESTAMP, Reads
-from tessel.errors import InvalidInputError, UnsortedIndexError, UnsupportedTypeError
+from tessel.errors import InvalidInputError, UnsortedIndexError, UnsupportedTypeError, shown
 
 
 class Writes(Reads):
@@ -51,7 +51,7 @@ class Writes(Reads):
         staged
             Stage the rows instead, for ``finalize_staged_data``.
         index_column
-            Whether the first column of a table is the time index.
+            Whether the first column of a table of Arrow or Polars is the time index.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class Writes(Reads):
             return VersionedItem(symbol, self.name, None, self.store.version)
         if validate_index:
             _check_order(symbol, data)
-        index = _first_column(data) if index_column else None
+        index = _index_of(data, index_column)
         kept = kept_metadata(metadata)
         self.store.write(symbol, data, index=index, metadata=kept)
         return self._written(symbol)
@@ -110,7 +110,7 @@ class Writes(Reads):
         """
         if upsert and not self.has_symbol(symbol):
             return self.write(symbol, data, metadata, index_column=index_column)
-        if not len(data) and date_range is None:
+        if date_range is None and hasattr(data, "__len__") and not len(data):
             return self._changed(symbol, metadata, lambda tx: self.store.view(symbol))
         within = None if date_range is None else bounds(date_range)
         if within is not None:
@@ -359,12 +359,20 @@ def _check_order(symbol: str, data: Any) -> None:
             )
 
 
-def _first_column(data: Any) -> str:
-    names = getattr(data, "column_names", None) or getattr(data, "columns", None)
-    if not names:
+def _index_of(data: Any, index_column: bool) -> str | None:
+    """Return the column that is the time index of a table of Arrow or Polars; None without one."""
+    if not index_column:
+        return None
+    if index_column is not True:
         raise InvalidInputError(
-            f"index_column=True takes a table with columns, not a {type(data).__name__}",
-            hint="a frame of pandas brings its index along",
+            f"index_column={shown(index_column)} is neither True nor False",
+            hint="where it is True, the first column of the table is its time index",
+        )
+    names = getattr(data, "column_names", None) or getattr(data, "columns", None)
+    if not isinstance(names, list) or not names:  # those of pandas are an index
+        raise InvalidInputError(
+            f"index_column=True takes a table of Arrow or Polars, not a {type(data).__name__}",
+            hint="a frame of pandas brings its index along: frame.set_index(column)",
         )
     return str(names[0])
 

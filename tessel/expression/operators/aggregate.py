@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tessel.errors import AggregateError
 from tessel.expression.node import Expression, require_text
-from tessel.expression.printing import Piece, Sub
+from tessel.expression.printing import Piece
 from tessel.expression.types import Operand, Signature
 
 _names = {
@@ -59,17 +59,8 @@ class Aggregated(Expression, name="aggregate"):
 
     def pieces(self) -> Iterable[Piece]:
         """Return the call: ``sum(price * qty)``."""
-        return self._called(self.how)
+        return self._call(self.how, 1)
 
     def label(self) -> Iterable[Piece]:
         """Return the call as plans show it: ``SUM(...)``."""
-        return self._called(self.how.upper())
-
-    def _called(self, word: str) -> Iterable[Piece]:
-        yield f"{word}("
-        separator = ""
-        for operand in self.operands:
-            yield separator
-            yield Sub(operand)
-            separator = ", "
-        yield ")"
+        return self._call(self.how.upper(), 1)

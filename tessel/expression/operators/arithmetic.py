@@ -27,7 +27,7 @@ from tessel.expression.promotion import (
     next_integer,
     temporal_sum,
 )
-from tessel.expression.types import Family, Operand, Signature, is_signed, refuse
+from tessel.expression.types import NUMBERS, Family, Operand, Signature, is_signed, refuse
 from tessel.expression.values import (
     Compute,
     Value,
@@ -42,12 +42,12 @@ _INT64_MIN = -(1 << 63)
 _WHOLE = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
 
 
-def checked(function: Callable[..., Value], verb: str) -> Compute:
+def checked(function: Callable[..., Value]) -> Compute:
     """Compute by a checked Arrow function, which also takes int64 beside uint64."""
 
     def compute(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
         if result == pa.int64() and any(value.type == pa.uint64() for value in values):
-            return _whole_numbers(_WHOLE[verb], values)
+            return _whole_numbers(_WHOLE[node.name], values)
         if pa.types.is_decimal(result):
             return pc.cast(function(*values), result)
         return function(*values)
@@ -108,7 +108,6 @@ def extreme(function: Callable[..., Value], *, skip_nulls: bool) -> Compute:
     return compute
 
 
-_NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
 _FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
 
 
@@ -121,13 +120,7 @@ def _sums(node: Expression, operands: tuple[Operand, ...]) -> Signature:
 
 
 class Add(
-    Binary,
-    name="add",
-    sign="+",
-    word="+",
-    precedence=9,
-    signature=_sums,
-    compute=checked(pc.add_checked, "add"),
+    Binary, name="add", sign="+", precedence=9, signature=_sums, compute=checked(pc.add_checked)
 ):
     """``left + right``: numbers; timestamp and duration; two durations."""
 
@@ -136,21 +129,15 @@ class Subtract(
     Binary,
     name="subtract",
     sign="-",
-    word="-",
     precedence=9,
     signature=_sums,
-    compute=checked(pc.subtract_checked, "subtract"),
+    compute=checked(pc.subtract_checked),
 ):
     """``left - right``: numbers; two timestamps or dates (a duration); a duration from either."""
 
 
 class Multiply(
-    Binary,
-    name="multiply",
-    sign="*",
-    word="*",
-    precedence=10,
-    compute=checked(pc.multiply_checked, "multiply"),
+    Binary, name="multiply", sign="*", precedence=10, compute=checked(pc.multiply_checked)
 ):
     """``left * right``: numbers; a duration and an integer."""
 
@@ -158,15 +145,13 @@ class Multiply(
         """Return the next wider integer, the wider float, or the duration's type."""
         left, right = operands
         if {left.family, right.family} == {Family.DURATION, Family.INTEGER}:
-            duration = left.type if left.family is Family.DURATION else right.type
-            inputs = (
-                (duration, pa.int64()) if left.family is Family.DURATION else (pa.int64(), duration)
-            )
+            inputs = tuple(pa.int64() if o.family is Family.INTEGER else o.type for o in operands)
+            (duration,) = filter(pa.types.is_duration, inputs)
             return Signature(inputs, duration)
         return arithmetic_types("multiply", *operands)
 
 
-class Divide(Binary, name="divide", sign="/", word="/", precedence=10):
+class Divide(Binary, name="divide", sign="/", precedence=10):
     """``left / right``, always float64; a duration by a duration too."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -190,12 +175,7 @@ class Divide(Binary, name="divide", sign="/", word="/", precedence=10):
 
 
 class FloorDivide(
-    Binary,
-    name="floor_divide",
-    sign="//",
-    word="//",
-    precedence=10,
-    compute=floored(np.floor_divide),
+    Binary, name="floor_divide", sign="//", precedence=10, compute=floored(np.floor_divide)
 ):
     """``left // right``, rounded down; by zero it is missing."""
 
@@ -207,9 +187,7 @@ class FloorDivide(
         return common_number("floor-divide", left, right)
 
 
-class Modulo(
-    Binary, name="modulo", sign="%", word="%", precedence=10, compute=floored(np.remainder)
-):
+class Modulo(Binary, name="modulo", sign="%", precedence=10, compute=floored(np.remainder)):
     """``left % right``, with the sign of the divisor; by zero it is missing."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -217,7 +195,7 @@ class Modulo(
         return common_number("take the remainder of", *operands)
 
 
-class Power(Binary, name="power", sign="**", word="**", precedence=12):
+class Power(Binary, name="power", sign="**", precedence=12):
     """``left ** right``, always float64; binds to the right, as in Python."""
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
@@ -254,7 +232,7 @@ class Negative(Unary, name="negative"):
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the next wider signed integer; floats, decimals and durations stay."""
         (operand,) = operands
-        require("the negative", operand, *_NUMBERS, Family.DURATION)
+        require("the negative", operand, *NUMBERS, Family.DURATION)
         result = operand.type
         if operand.family is Family.INTEGER:
             result = next_integer(operand.type, signed=True)
@@ -280,14 +258,14 @@ class Abs(Unary, name="abs", compute=elementwise(pc.abs_checked)):
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return the next wider integer for signed ones; other types stay."""
         (operand,) = operands
-        require("abs", operand, *_NUMBERS, Family.DURATION)
+        require("abs", operand, *NUMBERS, Family.DURATION)
         result = operand.type
         if operand.family is Family.INTEGER and is_signed(operand.type):
             result = next_integer(operand.type, signed=True)
         return Signature((result,), result)
 
 
-class Round(Expression, name="round", signature=of_one(*_NUMBERS)):
+class Round(Expression, name="round", signature=of_one(*NUMBERS)):
     """The nearest number with so many digits after the point; halves go to the even one."""
 
     operand: Expression
@@ -311,12 +289,12 @@ class Round(Expression, name="round", signature=of_one(*_NUMBERS)):
         return pc.round(value, ndigits=self.digits, round_mode="half_to_even")
 
 
-class Ceil(Unary, name="ceil", signature=of_one(*_NUMBERS), compute=whole_number(pc.ceil)):
+class Ceil(Unary, name="ceil", signature=of_one(*NUMBERS), compute=whole_number(pc.ceil)):
     """The least whole number that is not below the operand."""
 
 
 class FloorNumber(
-    Unary, name="floor_number", signature=of_one(*_NUMBERS), compute=whole_number(pc.floor)
+    Unary, name="floor_number", signature=of_one(*NUMBERS), compute=whole_number(pc.floor)
 ):
     """The greatest whole number that is not above the operand."""
 
@@ -379,7 +357,7 @@ class FloatFunction(Unary):
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return float64."""
-        require(self.name, operands[0], *_NUMBERS)
+        require(self.name, operands[0], *NUMBERS)
         return Signature((pa.float64(),), pa.float64())
 
 

@@ -8,12 +8,16 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.errors import ColumnNotFoundError, ExpressionTypeError
 from tessel.expression.leaves import Literal, as_expression
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import require
 from tessel.expression.operators.time import instants, local_time, zoned_text
 from tessel.expression.types import (
+    NUMBERS,
+    TEMPORAL,
+    UNIT_NANOSECONDS,
     Family,
     Operand,
     Signature,
@@ -47,14 +51,15 @@ def _to_zone(wall: Value, result: pa.DataType) -> Value:
     return pc.cast(instants(wall, result.tz), result)
 
 
-_NUMBERS = frozenset({Family.INTEGER, Family.FLOAT, Family.DECIMAL})
-_TEMPORAL = frozenset({Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION})
+_NUMBERS, _TEMPORAL = frozenset(NUMBERS), frozenset(TEMPORAL)
 _CASTS: dict[Family, frozenset[Family]] = {
     Family.BOOL: frozenset({Family.BOOL, Family.INTEGER, Family.FLOAT, Family.TEXT}),
     Family.INTEGER: _NUMBERS | _TEMPORAL | {Family.BOOL, Family.TEXT},
     Family.FLOAT: _NUMBERS | {Family.TEXT},
     Family.DECIMAL: _NUMBERS | {Family.TEXT},
-    Family.TEXT: _NUMBERS | _TEMPORAL | {Family.TEXT, Family.BOOL, Family.BINARY},
+    Family.TEXT: _NUMBERS
+    | (_TEMPORAL - {Family.DURATION})
+    | {Family.TEXT, Family.BOOL, Family.BINARY},
     Family.BINARY: frozenset({Family.BINARY, Family.TEXT}),
     Family.TIMESTAMP: frozenset(
         {Family.TIMESTAMP, Family.DATE, Family.TIME, Family.INTEGER, Family.TEXT}
@@ -127,8 +132,42 @@ class Cast(Expression, name="cast"):
             return pc.cast(pc.cast(value, width), result)
         if pa.types.is_integer(source) and pa.types.is_temporal(result):
             width = pa.int64() if result.bit_width == 64 else pa.int32()
-            return pc.cast(pc.cast(value, width), result)
+            return pc.cast(_in_range(pc.cast(value, width), result), result)
+        if pa.types.is_string(source) and pa.types.is_time(result):
+            return _time_of_text(value, result)
         return pc.cast(value, result)
+
+
+def _time_of_text(texts: Value, kind: pa.DataType) -> Value:
+    """Return times of day that text tells, which Arrow reads as part of an instant only."""
+    whole = pc.binary_join_element_wise(arrow_scalar(_A_DAY), texts, arrow_scalar(""))
+    try:
+        return pc.cast(pc.cast(whole, pa.timestamp(kind.unit)), kind)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(str(error).replace(_A_DAY, "")) from error
+
+
+def _in_range(counts: Value, kind: pa.DataType) -> Value:
+    """Return the counts of a temporal type; Arrow checks the width of such integers alone.
+
+    Raises pyarrow.ArrowInvalid, as a cast does, where the type does not hold one of them.
+    """
+    if pa.types.is_time(kind):
+        day = arrow_scalar(86_400 * 10**9 // UNIT_NANOSECONDS[kind.unit], counts.type)
+        within = pc.and_(
+            pc.greater_equal(counts, arrow_scalar(0, counts.type)), pc.less(counts, day)
+        )
+        if pc.all(within).as_py() is False:
+            raise pa.ArrowInvalid("a time of day is at least 0 and less than a day")
+    elif kind == pa.date64():
+        day = arrow_scalar(86_400_000)
+        days = pc.multiply(pc.divide(counts, day), day)
+        if pc.all(pc.equal(days, counts)).as_py() is False:
+            raise pa.ArrowInvalid("date64 holds whole days")
+    return counts
+
+
+_A_DAY = "1970-01-01T"
 
 
 class Field(Expression, name="field"):

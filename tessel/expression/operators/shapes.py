@@ -16,10 +16,10 @@ Rule = Callable[[Expression, tuple[Operand, ...]], Signature]
 
 
 class Binary(Expression):
-    """Two operands with a sign between them."""
+    """Two operands with a sign between them; plans may show a word in its place."""
 
     sign: ClassVar[str]
-    word: ClassVar[str]
+    word: ClassVar[str] = ""
     left: Expression
     right: Expression
 
@@ -33,7 +33,7 @@ class Binary(Expression):
         """Return ``(left WORD right)``."""
         yield "("
         yield Sub(self.left)
-        yield f" {self.word} "
+        yield f" {self.word or self.sign} "
         yield Sub(self.right)
         yield ")"
 

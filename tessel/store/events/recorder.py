@@ -82,6 +82,8 @@ class Recorder(Closing):
         self._ids = EventIds()
         self._closed = False
         self._types: dict[tuple[str, str], pa.DataType] = {}
+        self._untried: set[tuple[str, str]] = set()
+        """Components of which the sink has taken no event: their types are told by values alone."""
         self._timelines: dict[str, Timeline] = {}
         self._renew()
         _recorders.add(self)
@@ -201,6 +203,7 @@ class Recorder(Closing):
             return
         try:
             self._sink.insert(self._undelivered)
+            self._note_taken(self._undelivered)
         except InvalidInputError:
             refused, self._undelivered = self._undelivered, []
             self._deliver_each(refused)
@@ -214,10 +217,12 @@ class Recorder(Closing):
             parts: Sequence[EventBatch] = ()
             try:
                 self._sink.insert([batch])
+                self._note_taken([batch])
             except InvalidInputError as error:
                 if isinstance(batch, MergedBatch):  # some of its events may be good
                     parts = batch.parts
                 else:
+                    self._forget_types(batch)
                     first = first or error
             except BaseException:
                 self._undelivered = waiting
@@ -225,6 +230,23 @@ class Recorder(Closing):
             waiting[:1] = parts
         if first is not None:
             raise first
+
+    def _note_taken(self, batches: Sequence[EventBatch]) -> None:
+        with self._lock:
+            if self._untried:
+                for batch in batches:
+                    self._untried.difference_update(_components(batch))
+
+    def _forget_types(self, batch: EventBatch) -> None:
+        """Forget what refused events alone have told: the next ones are taken as they are."""
+        with self._lock:
+            for component in self._untried.intersection(_components(batch)):
+                del self._types[component]
+                self._untried.remove(component)
+            entity = batch.shape.entity
+            self._pending = {
+                key: each for key, each in self._pending.items() if each.ids or key[0] != entity
+            }
 
     def close(self) -> None:
         """Hand on what waits, and take no more."""
@@ -268,7 +290,10 @@ class Recorder(Closing):
                     f"{timeline.kind.value}s",
                     timeline=timeline.name,
                 )
-        self._types.update({(entity, name): kind for name, kind in kinds.items()})
+        with self._lock:
+            found = {(entity, name): kind for name, kind in kinds.items()}
+            self._untried.update(found.keys() - self._types.keys())
+            self._types.update(found)
         return Pending(entity, timelines, kinds)
 
     def _start(self) -> None:
@@ -297,6 +322,10 @@ class Recorder(Closing):
                     self._wake.set()
                 else:  # raised by the next flush, on a thread of the user
                     self._error = error
+
+
+def _components(batch: EventBatch) -> set[tuple[str, str]]:
+    return {(batch.shape.entity, name) for name, _ in batch.shape.components}
 
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()

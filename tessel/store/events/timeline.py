@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, UnicodeTextError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import scalar_of, whole_number
 from tessel.expression.types import UNIT_NANOSECONDS
@@ -91,6 +91,8 @@ class Timeline:
 
 def check_entity(path: str) -> str:
     """Return the path of an entity, such as ``robot/arm``; refuse what is none."""
+    if isinstance(path, str):
+        UnicodeTextError.require(path, "the path of an entity")
     parts = path.split("/") if isinstance(path, str) else []
     if not parts or not all(_PART.fullmatch(part) for part in parts):
         raise InvalidInputError(
@@ -108,6 +110,7 @@ def check_component(name: str) -> str:
         raise InvalidInputError(
             f"{name!r} names no component or timeline", hint="give text without slashes"
         )
+    UnicodeTextError.require(name, "the name of a component or timeline")
     if name.startswith(RESERVED):
         raise InvalidInputError(
             f"{name!r} is reserved", hint=f"names that begin {RESERVED!r} are the store's own"

@@ -139,9 +139,15 @@ class LogEntry:
         return entry
 
 
+def _encodable(message: str) -> str:
+    return message.encode(errors="backslashreplace").decode()
+
+
 _FIELDS: Final[Mapping[str, Callable[[Fields, str], Any]]] = {
     **dict.fromkeys(("number", "parent", "depth", "jump", "timestamp_us"), Fields.integer),
-    **dict.fromkeys(("commit", "previous", "branch", "message", "act", "subject"), Fields.text),
+    **dict.fromkeys(("commit", "previous", "branch", "act", "subject"), Fields.text),
+    # Earlier versions took messages with halves of surrogate pairs, which nothing can show.
+    "message": lambda fields, key: _encodable(fields.text(key)),
     **dict.fromkeys(("root", "lookup"), lambda fields, key: read_node(fields.fields(key))),
     "refs": lambda fields, key: (
         None if fields.value(key) is None else Reference.read(fields.fields(key))

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from tessel.cancelling import run_ahead, thread_pool
+from tessel.cancelling import ThreadPool, run_ahead
 from tessel.ecs.piece import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.lazy import dataclass
@@ -85,7 +85,7 @@ def check_store(repository: Timeline) -> CheckReport:
     ``fsck.version``, ``fsck.manifest`` and ``fsck.segment``.
     """
     check = _Check(repository)
-    with thread_pool(current().workers, "tessel-fsck") as pool:
+    with ThreadPool(current().workers, "tessel-fsck") as pool:
         check.metadata()
         most = _TASKS_A_WORKER * current().workers
         for tasks in (check.manifest_tasks(), check.segment_tasks()):

@@ -24,7 +24,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Any, Final
 
-from tessel.cancelling import thread_pool
+from tessel.cancelling import ThreadPool
 from tessel.errors import FormatVersionError, InvalidInputError, TesselError
 from tessel.expression.scalars import time_span_of
 from tessel.lazy import dataclass
@@ -266,7 +266,7 @@ class _Collection:
         others = [facts for facts in self.dead if object_kind(facts.name) != "log"]
         objects = self._objects
         most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _DELETES_IN_FLIGHT
-        with thread_pool(most, "tessel-gc") as pool:
+        with ThreadPool(most, "tessel-gc") as pool:
             for facts in pool.map(self._deleted, others):
                 self.report.deleted.add(facts.size)
         # Names count down, so that the oldest entry is the last by name.

@@ -30,7 +30,7 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.operations.incoming import can_widen, can_widen_index
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.working import Working
-from tessel.store.segment.types import is_index_type, normalise, stored_type
+from tessel.store.segment.types import accepted_type, is_index_type, normalise
 
 
 def add_column(
@@ -47,7 +47,7 @@ def add_column(
             column=name,
         )
     column = _column(values, data_type, name, state.rows)
-    kind = stored_type(_type(data_type) if column is None else column.type, name)
+    kind = accepted_type(_type(data_type) if column is None else column.type, name)
     schema = TableSchema(state.schema.arrow.append(pa.field(name, kind)), state.schema.index)
     ids = {**state.column_ids, name: state.next_column_id}
     if column is None or not state.rows:
@@ -133,7 +133,7 @@ def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
     state = working.state
     arrow = state.schema.arrow
     for name, wanted in types.items():
-        old, new = state.schema.type_of(name), stored_type(_type(wanted), name)
+        old, new = state.schema.type_of(name), accepted_type(_type(wanted), name)
         if not can_widen(old, new):
             raise SchemaMismatchError(
                 f"column {name!r} of type {old} cannot be widened to {new}: "

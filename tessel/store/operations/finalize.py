@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tessel.cancelling import thread_pool
+from tessel.cancelling import ThreadPool
 from tessel.errors import (
     CorruptStoreError,
     IndexColumnError,
@@ -30,10 +30,10 @@ from tessel.expression.schema import TableSchema
 from tessel.options import current
 from tessel.store.history.changes import Edit
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
-from tessel.store.index_column import Run, merge_ordered
+from tessel.store.index_column import Run, merge_ordered, time_text
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.names import segment_name
-from tessel.store.operations.incoming import checked_metadata
+from tessel.store.operations.metadata import checked_metadata
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import (
     StagedRows,
@@ -248,9 +248,11 @@ def _check_after(stage: Stage, symbol: str, groups: Sequence[Sequence[StagedRows
         return
     first = min(groups[0], key=lambda each: _times(each)[0])
     if _times(first)[0] < last:
+        kind = working.state.schema.type_of(index)
+        early, late = (time_text(value, kind) for value in (_times(first)[0], last))
         raise UnsortedIndexError(
             f"what task {first.task!r} staged begins before the last time of symbol {symbol!r}, "
-            f"{_times(first)[0]} before {last}",
+            f"{early} before {late}",
             hint="rows before the last time cannot be appended: update() replaces the rows of a "
             "range of times, and mode='write' the symbol",
             index=index,
@@ -283,7 +285,7 @@ def _tables_of(stage: Stage, staged: Sequence[StagedRows]) -> dict[str, SegmentT
         return table
 
     held = [each for each in staged if each.rows]
-    with thread_pool(_CHECKS_IN_FLIGHT, "tessel-finalize") as pool:
+    with ThreadPool(_CHECKS_IN_FLIGHT, "tessel-finalize") as pool:
         tables = dict(zip((each.attempt for each in held), pool.map(read, held), strict=True))
     names = {name for table in tables.values() for name in table.object.to_pylist()}
     stage.session.adopt(sorted(map(segment_name, names)))

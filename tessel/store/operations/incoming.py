@@ -29,7 +29,6 @@ the values decide: the column is stored anew, or the first value that does not f
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -258,26 +257,6 @@ def _as_given(given: pa.Schema, declared: TableSchema, allowed: frozenset[str]) 
         named = {*given.names, declared.index}
         fields += [field for field in declared.arrow if field.name not in named]
     return pa.schema(fields, given.metadata)
-
-
-def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return metadata as they will come back; ``InvalidInputError`` where they would not."""
-    if metadata is None:
-        return {}
-    try:
-        copied = json.loads(json.dumps(dict(metadata), allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"the metadata of a symbol are plain JSON: {error}",
-            hint="use text, numbers, booleans, None, lists and dictionaries with text keys",
-        ) from error
-    if copied != dict(metadata):
-        raise InvalidInputError(
-            "the metadata of a symbol would not come back as they are",
-            hint="use text, numbers, booleans, None, lists and dictionaries with text keys",
-        )
-    found: dict[str, Any] = copied
-    return found
 
 
 _UNITS = ("s", "ms", "us", "ns")

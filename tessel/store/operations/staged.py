@@ -15,7 +15,12 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from tessel.errors import CorruptStoreError, InvalidInputError, SchemaMismatchError
+from tessel.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnicodeTextError,
+)
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -145,6 +150,7 @@ def check_task(task: object) -> str:
             hint=f"give text of 1 to {_TASK_CHARACTERS} characters that the task keeps when it is "
             "tried again",
         )
+    UnicodeTextError.require(task, "the name of a task")
     return task
 
 

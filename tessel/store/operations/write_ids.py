@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, UnicodeTextError
 from tessel.lazy import dataclass
 from tessel.store.history.log import LogEntry
 from tessel.store.operations.staged import StagedRows
@@ -75,6 +75,7 @@ def check_write_id(write_id: WriteId, option: str = "write_id") -> str:
             f"{option}={write_id!r:.60} names no {option.removesuffix('_id')}",
             hint=f"give text of 1 to {_ID_CHARACTERS} characters, the same when it is tried again",
         )
+    UnicodeTextError.require(write_id, f"the {option}")
     return write_id
 
 

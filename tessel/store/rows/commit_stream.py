@@ -17,7 +17,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from tessel.arrays import concat_tables
-from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
+from tessel.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    SymbolNotFoundError,
+    UnicodeTextError,
+)
 from tessel.lazy import dataclass
 from tessel.store.repository import Repository
 
@@ -230,10 +235,13 @@ class CommitStream:
 
 def _checked(position: Any) -> None:
     try:
-        same = json.loads(json.dumps(position)) == position
+        text = json.dumps(position, ensure_ascii=False)
+        same = json.loads(text) == position
     except (TypeError, ValueError):
         same = False
-    if not same:
+    if same:
+        UnicodeTextError.require(text, "the position")
+    else:
         raise InvalidInputError(
             f"the position {position!r} is no plain JSON", hint="give a number, text, or a list"
         )

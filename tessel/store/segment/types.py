@@ -9,7 +9,8 @@ decimal32, decimal64, decimal128              decimal128 of the same precision a
 text: string, large_string, string_view       string
 binary, large_binary, binary_view             binary
 fixed_size_binary                             as it is
-timestamp, date, time, duration               as they are, unit and zone included
+timestamp, date, time, duration               as they are, unit and zone included; a zone that
+                                              Arrow or Python does not know is refused
 dictionary                                    dictionary with int32 codes, its values as above
 list, large_list, list views                  list, its items as above
 fixed_size_list, struct                       as they are, their children as above
@@ -23,7 +24,8 @@ of one segment stays far below 2 GiB, and a table is made of many segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -33,6 +35,7 @@ import pyarrow.types as pat
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
+from tessel.expression.types import is_zone
 from tessel.options import current
 
 _SHARED_BYTES = 1 << 24
@@ -40,6 +43,9 @@ _SHARED_BYTES = 1 << 24
 
 _SPLIT_BYTES = 1 << 30
 """Chunks of text with 64-bit offsets are split to at most this before they are narrowed."""
+
+_MOST_NESTED = 100
+"""Lists and structs within one another; Arrow reads no schema back that has more than 124."""
 
 Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], pa.DataType]]
 
@@ -168,9 +174,48 @@ def _way_out(type_: pa.DataType) -> str:
     return "cast the column to a stored type, or drop it"
 
 
+def accepted_type(type_: pa.DataType, column: str) -> pa.DataType:
+    """Return the type that new values of ``type_`` are stored as.
+
+    Raises UnsupportedTypeError also for types nested too deep, and for a zone that nothing can
+    print or convert later: ``stored_type`` lets them pass because earlier versions stored them.
+    """
+    if any(depth > _MOST_NESTED for depth, _ in enumerate(_levels(type_))):
+        raise _refused(type_, column, f"{_MOST_NESTED} types within one another are the most")
+    stored = stored_type(type_, column)
+    for each in itertools.chain.from_iterable(_levels(stored)):
+        zone = getattr(each.value_type if pat.is_dictionary(each) else each, "tz", None)
+        if zone and not is_zone(zone):
+            raise UnsupportedTypeError(
+                f"column {column!r} has the time zone {zone!r}, which the zone database lacks",
+                hint="cast it to a zone such as 'Europe/Paris' or 'UTC', or to an offset such as "
+                "'+01:00'",
+                column=column,
+                zone=zone,
+            )
+    return stored
+
+
+def _levels(type_: pa.DataType) -> Iterator[list[pa.DataType]]:
+    """Give a type, then the types of its items or fields, and so on inwards."""
+    level = [type_]
+    while level:
+        yield level
+        level = [each.field(at).type for each in level for at in range(each.num_fields)]
+
+
+def accepted_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that a table of ``schema`` is stored with; see ``accepted_type``."""
+    return _mapped(schema, accepted_type)
+
+
 def normalise_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema as stored: stored types, nullable fields, no metadata."""
-    return pa.schema([pa.field(f.name, stored_type(f.type, f.name)) for f in schema])
+    return _mapped(schema, stored_type)
+
+
+def _mapped(schema: pa.Schema, rule: Callable[[pa.DataType, str], pa.DataType]) -> pa.Schema:
+    return pa.schema([pa.field(f.name, rule(f.type, f.name)) for f in schema])
 
 
 def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -223,6 +223,32 @@ def test_of_several_batches_only_what_the_store_refuses_is_dropped():
     ]
 
 
+@pytest.mark.parametrize("wrong", [1, "text", True])
+def test_the_type_of_a_refused_event_is_forgotten(wrong: object):
+    store = LiveStore()
+    with Recorder(store) as other:
+        other.log("a", {"x": 1.0}, frame=1)
+    with Recorder(store, max_delay_seconds=1000) as recorder:
+        recorder.log("a", {"x": wrong}, frame=2)
+        with pytest.raises(InvalidInputError, match="'x' of 'a' is double"):
+            recorder.flush()
+        recorder.log("a", {"x": 2.5}, frame=3)
+    assert store.range("frame", 0, 9, "a")["x"].to_pylist() == [[1.0], [2.5]]
+
+
+def test_the_type_of_taken_events_outlives_a_refused_one():
+    with Recorder(LiveStore(), max_delay_seconds=1000) as recorder:
+        recorder.log("a", {"x": 1.0}, frame=1)
+        recorder.flush()
+        recorder.log("a", {"x": 2}, frame=2)  # of the type that is known
+        recorder.flush()
+        with pytest.raises(InvalidInputError, match="no one type"):
+            recorder.log("a", {"x": "text"}, frame=3)
+        recorder.log("a", {"x": 3}, frame=4)
+        recorder.flush()
+        assert recorder._sink.range("frame", 0, 9, "a")["x"].to_pylist() == [[1.0], [2.0], [3.0]]
+
+
 PROGRAM = """
 import os, sys
 from tessel.store.events import LiveStore, Recorder
