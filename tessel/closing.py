@@ -6,7 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 __all__ = ["Closing", "scoped"]
 
@@ -14,11 +14,11 @@ Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
-def scoped(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+def scoped(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
     """Give a context variable a value for a block, also in the tasks that it starts."""
     token = variable.set(value)
     try:
-        yield
+        yield value
     finally:
         variable.reset(token)
 

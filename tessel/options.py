@@ -13,10 +13,10 @@ import dataclasses
 import functools
 import operator
 import os
-from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
+from tessel.closing import scoped
 from tessel.errors import NameNotFoundError, OptionError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
@@ -127,16 +127,6 @@ class Options:
                     f"option {field.name!r} is at least {least}, not {value!r}", option=field.name
                 )
 
-    @classmethod
-    def from_environment(cls) -> Options:
-        """Return the defaults with ``TESSEL_<NAME>`` variables laid over them."""
-        values: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            text = os.environ.get(_ENVIRONMENT_PREFIX + field.name.upper())
-            if text is not None:
-                values[field.name] = _parse(field.name, str(field.type), text)
-        return cls(**values)
-
     def replace(self, **changes: Any) -> Options:
         """Return a copy with some fields changed; an unknown name raises with the nearest."""
         for name in changes:
@@ -183,9 +173,14 @@ def current() -> Options:
 
 
 @functools.lru_cache(maxsize=8)
-def _of_environment(_values: tuple[str | None, ...]) -> Options:
-    """Return the options of the environment; reading it anew each time costs more than a query."""
-    return Options.from_environment()
+def _of_environment(texts: tuple[str | None, ...]) -> Options:
+    """Return the defaults with the variables of the environment laid over them.
+
+    To read these anew each time costs more than a query.
+    """
+    told = zip(dataclasses.fields(Options), texts, strict=True)
+    given = {f.name: _parse(f.name, str(f.type), text) for f, text in told if text is not None}
+    return Options(**given)
 
 
 class _Scoped:
@@ -201,22 +196,13 @@ class _Scoped:
         OptionError
             For a value of the wrong type or outside its range.
         """
-        return _changed(current().replace(**changes) if changes else current())
+        return scoped(_current, current().replace(**changes) if changes else current())
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise OptionError.not_set(current().known(name), value)
 
     def __repr__(self) -> str:
         return f"<tessel.options: {current()!r}>"
-
-
-@contextlib.contextmanager
-def _changed(changed: Options) -> Iterator[Options]:
-    token = _current.set(changed)
-    try:
-        yield changed
-    finally:
-        _current.reset(token)
 
 
 options = _Scoped()

@@ -117,7 +117,8 @@ def test_events_are_measured_after_their_answers_were_compared() -> None:
     lines = list(events.row_lines(200, Clock(1, 0.0)))
     lines += events.store_lines(500, 1, {"one": 36_000.0})
     assert len({line.name for line in lines}) == len(lines) >= 15
-    assert all(line.figure > 0 for line in lines)
+    # What a process holds besides may shrink by more than 500 events take.
+    assert all(line.figure > 0 for line in lines if "whole process" not in line.name)
     shown = events.table(lines, peer=True).splitlines()
     assert len(shown) == len(lines) + 1
     assert any(line.startswith("one latest_at") and "36,000" in line for line in shown)

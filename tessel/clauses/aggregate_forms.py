@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tessel.clauses.aggregates.base import Aggregate
+from tessel.clauses.aggregates.base import Aggregate, AggregateBundle
 from tessel.clauses.aggregates.registry import (
     aggregate_from_json,
     bind_aggregate,
@@ -168,8 +168,7 @@ def _of_column(column: str, aggregate: Any, *, several: bool) -> Iterator[NamedA
     if isinstance(aggregate, str):
         bundle = find_bundle(aggregate)
         if bundle is not None:
-            for part, each in bundle.parts().items():
-                yield named_aggregate(f"{column}_{part}", each, [column])
+            yield from _bundled(column, bundle, column)
             return
         aggregate, _ = bind_aggregate(aggregate, [column])
     found = _checked(aggregate)
@@ -250,12 +249,16 @@ def _called(output: str, how: str, arguments: Sequence[Any]) -> Iterator[NamedAg
                 hint=f'write {output}=("column", "{how}")',
                 output=output,
             )
-        for part, each in bundle.parts().items():
-            yield named_aggregate(f"{output}_{part}", each, list(arguments))
+        yield from _bundled(output, bundle, *arguments)
         return
     plain = [each.value if isinstance(each, Literal) else each for each in arguments]
     aggregate, columns = bind_aggregate(how, plain)
     yield named_aggregate(output, aggregate, arguments[: len(columns)])
+
+
+def _bundled(output: str, bundle: AggregateBundle, column: Any) -> Iterator[NamedAggregate]:
+    for part, each in bundle.parts().items():
+        yield named_aggregate(f"{output}_{part}", each, [column])
 
 
 def _checked(value: Any) -> Aggregate:

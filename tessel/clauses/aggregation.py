@@ -13,13 +13,19 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.registry import find_aggregate
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, LoweredClause, Structure
-from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
+from tessel.clauses.base import (
+    Clause,
+    ClauseInfo,
+    IndexEffect,
+    LoweredClause,
+    StreamClause,
+    Structure,
+)
+from tessel.clauses.computed import columns_of_keys, key_fields, key_names, stored_names
 from tessel.clauses.grouped.group_merging import GroupMerge
 from tessel.clauses.grouped.group_states import (
     POSITION,
@@ -27,17 +33,17 @@ from tessel.clauses.grouped.group_states import (
     complete_table,
     parts_to_reduce,
 )
-from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_of_keys
+from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.reducing import Reducing
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
+from tessel.clauses.sort import MergeSorting
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.clauses.units.reduced import ReducedUnit, groups_of, units_of_tables
-from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.named import ComputedColumn
@@ -52,17 +58,9 @@ def _grouped_schema(
     aggregates: tuple[NamedAggregate, ...],
     schema: TableSchema,
 ) -> TableSchema:
-    fields = _key_fields(keys, schema)
+    fields = key_fields(keys, schema)
     fields += [pa.field(each.output, each.result_type(schema)) for each in aggregates]
     return TableSchema(pa.schema(fields))
-
-
-def _key_fields(keys: tuple[str | ComputedColumn, ...], schema: TableSchema) -> list[pa.Field]:
-    fields = []
-    for name, kind in types_of_keys(keys, schema):
-        check_key_type(name, kind)
-        fields.append(pa.field(name, plain_type(kind)))
-    return fields
 
 
 @register
@@ -106,7 +104,7 @@ class Aggregation(AggregatingClause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return keys and outputs; a hidden position column is handed on for the order."""
-        fields = [*_key_fields(self.keys, input_schema), *self.output_fields(input_schema)]
+        fields = [*key_fields(self.keys, input_schema), *self.output_fields(input_schema)]
         schema = TableSchema(pa.schema(fields))
         return schema.with_column(POSITION, pa.int64()) if POSITION in input_schema else schema
 
@@ -148,7 +146,7 @@ class Aggregation(AggregatingClause):
 
 @register
 @dataclass(frozen=True)
-class OrderGroups(Clause):
+class OrderGroups(MergeSorting):
     """Bring the groups of all buckets into one order, and drop the hidden position column.
 
     Attributes
@@ -164,45 +162,21 @@ class OrderGroups(Clause):
     keys: tuple[str, ...]
     sort: bool = True
 
+    without = (POSITION,)
+
+    @property
+    def by(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The keys, or the position."""
+        return self.keys if self.sort else (POSITION,)
+
+    @property
+    def descending(self) -> tuple[bool, ...]:  # type: ignore[override]
+        """Upwards."""
+        return (False,) * len(self.by)
+
     structure = ClauseInfo(
         Structure.ALL, keeps_order=False, keeps_count=True, index=IndexEffect.DROP, reduced=True
     )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns without the hidden one."""
-        return TableSchema(
-            input_schema.select([n for n in input_schema.names if n != POSITION]).arrow
-        )
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Order by key, missing last, or by first appearance."""
-        table = unit.table
-        if self.sort:
-            order = arrow_array(order_of_keys([table.column(key) for key in self.keys]))
-        else:
-            order = pc.sort_indices(table.column(POSITION))
-        return unit.replace(_without_position(table).take(order))
-
-    def consume(
-        self, units: Iterable[ProcessingUnit], schema: TableSchema
-    ) -> Iterator[ProcessingUnit]:
-        """Order everything within the byte budget."""
-        from tessel.clauses.ordering import Ordering
-        from tessel.clauses.spill.sorting import ExternalSort
-
-        by = self.keys if self.sort else (POSITION,)
-        with (
-            workspace_of(units) as workspace,
-            ExternalSort(Ordering(by, (False,) * len(by)), schema.arrow, workspace) as rows,
-        ):
-            for unit in units:
-                rows.add(unit.table)
-            ordered = map(_without_position, rows.sorted())
-            yield from units_of_tables(ordered, None, workspace)
-
-
-def _without_position(table: pa.Table) -> pa.Table:
-    return table.drop_columns([POSITION]) if POSITION in table.column_names else table
 
 
 @register
@@ -280,7 +254,7 @@ class PartialAggregation(Reducing):
 
 @register
 @dataclass(frozen=True)
-class MergeAggregation(LoweredClause):
+class MergeAggregation(LoweredClause, StreamClause):
     """Merge the partials of all units into the groups.
 
     Attributes
@@ -313,15 +287,6 @@ class MergeAggregation(LoweredClause):
         """Return keys and outputs."""
         grouped = _grouped_schema(self.keys, self.aggregates, self.source)
         return TableSchema(grouped.arrow, self.index)
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Merge and finish."""
-        from tessel.clauses.index_values import with_times_of_index
-
-        shape = GroupShape(self.keys, self.aggregates, self.source)
-        groups = joined_groups(groups_of(unit, shape))
-        result = unit.replace(groups.finished(sort=self.sort), index=self.index)
-        return result if self.index is None else with_times_of_index(result)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

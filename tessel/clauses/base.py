@@ -35,11 +35,12 @@ import dataclasses
 import enum
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
+from tessel.arrays import concat_tables
 from tessel.clauses.capabilities import Consumes, has_capability
 from tessel.clauses.plain import fields_from_json, plain_form
 from tessel.clauses.structures import (
@@ -349,6 +350,25 @@ class ShortClause(Clause):
         for clause in self.lower(unit.schema):
             unit = clause.process(unit)
         return unit
+
+
+class StreamClause(Clause):
+    """A clause over everything that takes units one after another; one may be everything."""
+
+    @abstractmethod
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Take units and give units, as :class:`Consumes` says."""
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Take one unit, and put what it becomes together."""
+        from tessel.clauses.index_values import with_times_of_index
+
+        schema = self.output_schema(unit.schema)
+        parts = [part.table for part in self.consume([unit], unit.schema)]
+        found = unit.replace(concat_tables(parts) if parts else schema.empty())
+        return with_times_of_index(found.with_pieces(found.pieces, schema))
 
 
 @dataclass(frozen=True)

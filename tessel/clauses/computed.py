@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from tessel.clauses.grouped.grouping import check_key_type
+from tessel.clauses.values import plain_type
 from tessel.errors import PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
@@ -60,6 +62,15 @@ def types_of_keys(
         else (key.name, key.expression.result_type(schema))
         for key in keys
     ]
+
+
+def key_fields(keys: Sequence[str | ComputedColumn], schema: TableSchema) -> list[pa.Field]:
+    """Return the columns of keys in the result; those whose values have no equality are refused."""
+    fields = []
+    for name, kind in types_of_keys(keys, schema):
+        check_key_type(name, kind)
+        fields.append(pa.field(name, plain_type(kind)))
+    return fields
 
 
 def stored_names(keys: Sequence[str | ComputedColumn]) -> tuple[str, ...]:

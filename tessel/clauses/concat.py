@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, fill_null
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
     AlignColumns,
@@ -98,7 +98,7 @@ def brought_to(table: pa.Table, schema: pa.Schema, clause: str) -> pa.Table:
             continue
         column = table.column(field.name)
         try:
-            chunks = [_converted(chunk, field.type) for chunk in column.chunks]
+            chunks = [converted(chunk, field.type) for chunk in column.chunks]
         except pa.ArrowInvalid as error:
             raise IntegerOverflowError(
                 f"{clause}: column {field.name!r} is {column.type} in one symbol and becomes "
@@ -111,7 +111,14 @@ def brought_to(table: pa.Table, schema: pa.Schema, clause: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in another type, also within lists and structs.
+
+    pyarrow's own cast (26) is wrong for slices of structs, makes damaged arrays of lists of a fixed
+    size where rows are missing, and ends the process where truth values have no buffer.
+
+    Raises ``pyarrow.ArrowInvalid`` for a value that the type does not hold.
+    """
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
@@ -119,17 +126,17 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_nested(kind) and pa.types.is_nested(array.type):
         return _list(array, kind)
     if pa.types.is_dictionary(kind) and pa.types.is_dictionary(array.type):
-        entries = _converted(array.dictionary, kind.value_type)
+        entries = converted(array.dictionary, kind.value_type)
         indices = array.indices.cast(kind.index_type)
         return pa.DictionaryArray.from_arrays(indices, entries, ordered=kind.ordered)
     return array.cast(kind)
 
 
 def _struct(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
-    """Return a struct with more fields, or wider ones: Arrow's own cast is wrong for slices."""
+    """Return a struct with more fields, or wider ones."""
     held = dict(zip(array.type.names, array.flatten(), strict=True))
     children = [
-        _converted(held[field.name], field.type)
+        converted(held[field.name], field.type)
         if field.name in held
         else pa.nulls(len(array), field.type)
         for field in kind
@@ -143,12 +150,16 @@ def _struct(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
 def _list(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a list of other items; what lies under nulls and outside a slice is left behind."""
     lengths = np.asarray(fill_null(pc.list_value_length(array), 0), np.int64)
-    items = _converted(array.flatten(), kind.value_type)
+    items = converted(array.flatten(), kind.value_type)
     null = array.is_null() if array.null_count else None
     if pa.types.is_fixed_size_list(kind):
+        known = numpy_array(array.is_valid())
+        others = lengths[known & (lengths != kind.list_size)]
+        if len(others):
+            raise pa.ArrowInvalid(f"a list of {others[0]} items")
         if null is not None:  # nulls take their places, too
             places = np.full((len(array), kind.list_size), -1, np.int64)
-            places[lengths > 0] = np.arange(len(items)).reshape(-1, max(1, kind.list_size))
+            places[known] = np.arange(len(items)).reshape(-1, max(1, kind.list_size))
             flat = places.ravel()
             items = items.take(arrow_array(flat, mask=flat < 0))
         return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=null)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import decimal
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.values import plain_type
+from tessel.clauses.values import of_integers, plain_type
 from tessel.errors import ExpressionTypeError, PlanError, TesselError, shown
 from tessel.expression.leaves import literal
 from tessel.expression.literal_codec import decode
@@ -96,14 +97,9 @@ def _converted(value: bool | int | float | str, kind: pa.DataType) -> Any:
         units = instant_units(value, kind)
         if units is None:
             raise ValueError("it is finer than the type")
-        return _counted(units, kind)
+        return of_integers(np.array([units]), kind)[0]
     if isinstance(value, str) and (types.is_duration(kind) or types.is_time(kind)):
-        return _counted(decode(type_name(kind), value), kind)
+        return of_integers(np.array([decode(type_name(kind), value)]), kind)[0]
     if isinstance(value, int) and types.is_duration(kind):
         return value
     raise TypeError(f"{type(value).__name__} for {kind}")
-
-
-def _counted(units: int, kind: pa.DataType) -> pa.Scalar:
-    width = pa.int32() if kind.bit_width == 32 else pa.int64()
-    return arrow_array([units], width).view(kind)[0]

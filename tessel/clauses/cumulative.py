@@ -11,6 +11,7 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
+from tessel.clauses.aggregates.reductions import of_some
 from tessel.clauses.aggregates.selective import Max, Min
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.along_rows.cumulative import (
@@ -21,7 +22,7 @@ from tessel.clauses.along_rows.cumulative import (
 )
 from tessel.clauses.along_rows.key_order import KeyOrder, in_rows
 from tessel.clauses.registry import register
-from tessel.clauses.values import integers, missing_rows
+from tessel.clauses.values import integers
 from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.running_rows import run_counts
 from tessel.lazy import dataclass
@@ -77,14 +78,7 @@ class CumSum(Cumulative):
         order = keys.places if keys.order is None else keys.order
         sums = ExactSums.stacked([sums_from(running.states), each]).windows(starts, stops, order)
         found = Sum().of_reductions({"sum": sums}, kind, running.column)
-        return in_rows(_without(found, missing), rows)
-
-
-def _without(found: pa.Array, missing: np.ndarray) -> pa.Array:
-    if not missing.any():
-        return found
-    places = np.arange(len(found))
-    return found.take(arrow_array(places, mask=missing))
+        return in_rows(of_some(found, ~missing), rows)
 
 
 @register
@@ -123,12 +117,6 @@ class CumCount(Cumulative):
 
     name: ClassVar[str] = "cum_count"
     aggregate: ClassVar[MergeableAggregate] = Count()
-
-    def state_of_all(self, values: pa.Array) -> list[pa.Array]:
-        """Count the values."""
-        absent = missing_rows(values)
-        missing = 0 if absent is None else int(np.count_nonzero(absent))
-        return [arrow_array([len(values) - missing])]
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Count what lies up to each row."""

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo
-from tessel.clauses.index_values import cut_index
+from tessel.clauses.index_values import cut_index, index_of
 from tessel.clauses.registry import register
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
-from tessel.errors import IndexColumnError, PlanError
+from tessel.errors import PlanError
 from tessel.expression.intervals import FALSE, TRUE, UNKNOWN
 from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
@@ -60,9 +60,7 @@ class DateRange(Clause):
 
     def bounds(self, schema: TableSchema) -> tuple[int | None, int | None]:
         """Return the bounds ``[low, high)`` in the integer unit of the index; None is unbounded."""
-        if schema.index is None:
-            raise IndexColumnError.required(self.name)
-        kind = schema.type_of(schema.index)
+        kind = schema.type_of(index_of(schema, self.name))
         units_from_ns(0, kind)  # refuses an index of another type, also where there is no bound
         first, last = period_bounds(self.start, self.end, zone_of(kind))
         low = high = None
@@ -76,19 +74,13 @@ class DateRange(Clause):
 
     def proves(self, index: SegmentIndex) -> npt.NDArray[np.int8]:
         """Return which row slices lie outside of the bounds, and which within."""
-        low, high = self.bounds(index.schema)
+        start, end = self.bounds(index.schema)
+        low, high = (-np.inf if start is None else start), (np.inf if end is None else end)
         first, last = index.slice_first_time, index.slice_last_time
         proof = np.full(index.slices, UNKNOWN, np.int8)
-        if first is None or last is None:
-            return proof
-        proof[:] = TRUE
-        if low is not None:
-            proof[first < low] = UNKNOWN
-        if high is not None:
-            proof[last >= high] = UNKNOWN
-            proof[first >= high] = FALSE
-        if low is not None:
-            proof[last < low] = FALSE
+        if first is not None and last is not None:
+            proof[(first >= low) & (last < high)] = TRUE
+            proof[(first >= high) | (last < low)] = FALSE
         return proof
 
     def drop_reason(self) -> str:

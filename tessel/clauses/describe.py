@@ -15,7 +15,14 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, ShortClause, Structure
+from tessel.clauses.base import (
+    Clause,
+    ClauseInfo,
+    IndexEffect,
+    ShortClause,
+    StreamClause,
+    Structure,
+)
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
@@ -168,7 +175,7 @@ class ValueCounts(ShortClause):
     def __post_init__(self) -> None:
         if not self.columns:
             raise PlanError("value_counts needs a column", hint='value_counts("venue")')
-        self._clauses()  # what the clauses refuse is refused here
+        self.lower(TableSchema(pa.schema([])))  # what the clauses refuse is refused here
 
     @property
     def structure(self) -> ClauseInfo:
@@ -186,10 +193,7 @@ class ValueCounts(ShortClause):
         return self.output or ("proportion" if self.normalise else "count")
 
     def lower(self, schema: TableSchema) -> tuple[Clause, ...]:
-        """Return the clauses that the word is short for."""
-        return self._clauses()
-
-    def _clauses(self) -> tuple[Clause, ...]:
+        """Return the clauses that the word is short for, whatever the table is."""
         counted = NamedAggregate(self._output, None, find_aggregate("size"))
         clauses: list[Clause] = [
             Partition(self.columns, self.drop_missing),
@@ -204,7 +208,7 @@ class ValueCounts(ShortClause):
 
 @register
 @dataclass(frozen=True)
-class Shares(Clause):
+class Shares(StreamClause):
     """A column of counts as parts of their sum."""
 
     name: ClassVar[str] = "shares"
@@ -227,11 +231,6 @@ class Shares(Clause):
         input_schema.require([self.column])
         return input_schema.with_column(self.column, pa.float64())
 
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Divide by the sum of all."""
-        counts = numpy_array(unit.column(self.column))
-        return self._over(unit, int(counts.sum()))
-
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
@@ -243,9 +242,7 @@ class Shares(Clause):
                 total += int(numpy_array(unit.column(self.column)).sum())
                 aside.append(BufferedUnit(unit, buffer))
             for each in aside:
-                yield self._over(each.unit(), total)
-
-    def _over(self, unit: ProcessingUnit, total: int) -> ProcessingUnit:
-        counts = numpy_array(unit.column(self.column))
-        # Both are whole numbers below 2**53, so that the quotient is rounded once.
-        return unit.with_column(self.column, arrow_array(counts / np.float64(max(1, total))))
+                unit = each.unit()
+                # Both are whole numbers below 2**53, so that the quotient is rounded once.
+                shares = numpy_array(unit.column(self.column)) / np.float64(max(1, total))
+                yield unit.with_column(self.column, arrow_array(shares))

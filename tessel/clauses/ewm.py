@@ -21,12 +21,12 @@ from tessel.clauses.along_rows.key_order import (
 )
 from tessel.clauses.along_rows.ordered import AroundRows, check_keys, check_names
 from tessel.clauses.buckets.rules import parse_span
-from tessel.clauses.index_values import index_integers
+from tessel.clauses.index_values import index_integers, index_of
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
-from tessel.errors import AggregateError, IndexColumnError, PlanError
+from tessel.errors import AggregateError, PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.kernels.fade_rows import Fading, fade_rows, new_states
@@ -140,16 +140,14 @@ class Ewm(AroundRows):
         """Return the half-life in units of the index; None without one."""
         if self.halflife is None:
             return None
-        if schema.index is None:
-            raise IndexColumnError.required(f"ewm(halflife={self.halflife!r})")
-        span = span_on_index(
+        length_ns, unit_ns = span_on_index(
             self.halflife,
-            schema.type_of(schema.index),
+            schema.type_of(index_of(schema, f"ewm(halflife={self.halflife!r})")),
             clause=self.name,
             what="halflife",
             instead="give a number of rows: ewm(halflife=20)",
         )
-        return span.length_ns / span.unit_ns
+        return length_ns / unit_ns
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the results added or replaced, as float64."""

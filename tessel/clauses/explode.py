@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, fill_null, numpy_array, one_array
 from tessel.clauses.base import Clause, ClauseInfo
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -116,16 +117,6 @@ class _Lists:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> _Lists:
-        array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        if isinstance(array, pa.ChunkedArray):  # no chunk at all, in older versions of Arrow
-            array = arrow_array([], column.type)
-        if pa.types.is_fixed_size_list(array.type):
-            size = array.type.list_size
-            starts = (np.arange(len(array), dtype=np.int64) + array.offset) * size
-            lengths = np.full(len(array), size, np.int64)
-        else:
-            offsets = numpy_array(array.offsets).astype(np.int64)
-            starts, lengths = offsets[:-1], np.diff(offsets)
-        if array.null_count:
-            lengths = np.where(numpy_array(array.is_null()), 0, lengths)
-        return cls(array.values, starts, lengths)
+        array = one_array(column)
+        lengths = numpy_array(fill_null(pc.list_value_length(array), 0)).astype(np.int64)
+        return cls(array.flatten(), np.cumsum(lengths) - lengths, lengths)

@@ -12,13 +12,14 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.along_rows.gaps import Gaps, Side, present_rows
 from tessel.clauses.along_rows.key_order import patched
-from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
+from tessel.clauses.along_rows.ordered import LooksAround, OrderedColumns, check_reach
 from tessel.clauses.base import Carry, ClauseInfo
 from tessel.clauses.constants import Constant, check_constant, constant_of
+from tessel.clauses.index_values import index_of
 from tessel.clauses.registry import register
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
-from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
+from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
@@ -34,7 +35,7 @@ _CARRIES: dict[str, Carry | None] = {
 
 @register
 @dataclass(frozen=True)
-class Fill(OrderedColumns):
+class Fill(OrderedColumns, LooksAround):
     """Put something in place of missing values, null or NaN.
 
     Attributes
@@ -107,6 +108,10 @@ class Fill(OrderedColumns):
     def _gaps(self) -> Gaps:
         return Gaps(tuple(self.inputs), self.by, self.along == "time")
 
+    def reach(self, schema: TableSchema) -> Gaps:
+        """Return the carry that fills missing values from rows of other units."""
+        return self._gaps
+
     def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
         """Return the type of the column; a float for linear, which is refused of other types."""
         constant_of(self.value, kind, clause=self.name, column=column)
@@ -126,22 +131,9 @@ class Fill(OrderedColumns):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the columns added or replaced."""
-        if self.along == "time" and input_schema.index is None:
-            raise IndexColumnError.required('fill(method="linear", along="time")')
+        if self.along == "time":
+            index_of(input_schema, 'fill(method="linear", along="time")')
         return super().output_schema(input_schema)
-
-    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
-        """Return keys, and of each column its first and last value and the rows beyond them."""
-        types = [input_schema.type_of(name) for name in self.inputs]
-        return self._gaps.schema(types, [input_schema.type_of(name) for name in self.by])
-
-    def summary(self, unit: ProcessingUnit) -> pa.Table:
-        """Return the first and the last value of each key."""
-        return self._gaps.summary(unit, self.carry_schema(unit.schema))
-
-    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
-        """Return the first and the last value of each key of both."""
-        return self._gaps.combined(earlier, later)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether what is missing at the end of a unit has a value after it."""

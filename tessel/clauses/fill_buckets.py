@@ -15,12 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, concat_tables, empty_table
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import ClauseInfo, IndexEffect, StreamClause, Structure
 from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.computed import stored_names
 from tessel.clauses.grouped.group_states import complete_table
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
-from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
 from tessel.clauses.spill.spill_buffer import BufferedTable, SpillBuffer
@@ -42,12 +41,14 @@ _PARTS_IN_BUDGET = 32
 _BYTES_A_VALUE = 8
 
 Integers = NDArray[np.int64]
+_Rows = tuple[Integers, Integers]
+"""Rows at hand, of each key those of some buckets and the last before them, and their cells."""
 _Cells = tuple[Integers, Integers, NDArray[np.bool_]]
 
 
 @register
 @dataclass(frozen=True)
-class FillBuckets(Clause):
+class FillBuckets(StreamClause):
     """Every bucket from the first to the last that has rows, of each key on its own.
 
     The answer comes in units of some rows, so that filling many buckets holds few of them.
@@ -93,12 +94,6 @@ class FillBuckets(Clause):
                 grid = self._checked(spans.grid(rows))
                 yield from self._filled(self._parts(buffered, buffer, rows), schema, grid)
 
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Fill the buckets of everything at once."""
-        parts = [part.table for part in self.consume([unit], unit.schema)]
-        whole = concat_tables(parts) if parts else unit.schema.empty()
-        return with_times_of_index(unit.replace(whole))
-
     def _numbers(self, table: pa.Table) -> Integers:
         name = table.column_names[0]
         return self.resample.numbers_of_labels(index_integers(table.column(0), name), self.source)
@@ -139,7 +134,7 @@ class FillBuckets(Clause):
     ) -> Iterator[ProcessingUnit]:
         last = empty_table(schema.arrow), np.empty(0, np.int64), np.empty(0, np.int64)
         ordinal = start = 0
-        at = grid.begin
+        at, bucketer = grid.begin, self.resample.bucketer(self.source)
         waiting = iter(parts)
         part = next(waiting, None)
         while part is not None:
@@ -148,17 +143,13 @@ class FillBuckets(Clause):
             table = concat_tables([last[0], part[0]]).combine_chunks()
             numbers = np.concatenate([last[1], part[1]])
             codes = np.concatenate([last[2], grid.codes(self._keys(part[0]), len(part[0]))])
-            rows = _Rows(grid, numbers, codes)
-            for made in self._made(schema, table, grid.parts(rows, at, latest, self._bucketer)):
+            rows = grid.by_cell(numbers, codes)
+            for made in self._made(schema, table, grid.parts(rows, at, latest, bucketer)):
                 yield unit_of_table(ordinal, start, made, schema.index)
                 ordinal, start = ordinal + 1, start + len(made)
-            kept = rows.last(latest)
+            kept = grid.last_rows(rows[0], codes, latest)
             last = table.take(arrow_array(kept)), numbers[kept], codes[kept]
             at, part = latest + 1, following
-
-    @property
-    def _bucketer(self) -> Bucketer:
-        return self.resample.bucketer(self.source)
 
     def _made(
         self, schema: TableSchema, table: pa.Table, cells: Iterable[_Cells]
@@ -250,23 +241,6 @@ def _spans(
     return list(found.keys), least, greatest
 
 
-class _Rows:
-    """The rows at hand, by cell: of each key those of some buckets, and the last before them."""
-
-    def __init__(self, grid: _Grid, numbers: Integers, codes: Integers) -> None:
-        self._grid = grid
-        self._codes = codes
-        self.row = np.lexsort((numbers, codes))
-        self.cell = grid.cell(numbers, codes)[self.row]
-
-    def last(self, latest: int) -> Integers:
-        """Return the last row of each key that has rows after a bucket."""
-        codes = self._codes[self.row]
-        ends = np.flatnonzero(np.append(codes[1:] != codes[:-1], True))
-        kept: Integers = self.row[ends[self._grid.goes_past(latest, codes[ends])]]
-        return kept
-
-
 class _Grid:
     """The cells (bucket, key) of a filled answer, in that order, some at a time.
 
@@ -313,10 +287,17 @@ class _Grid:
         found: Integers = self._start[codes] + numbers - self._first[codes]
         return found
 
-    def goes_past(self, bucket: int, codes: Integers) -> NDArray[np.bool_]:
-        """Return which keys have rows after a bucket."""
-        found: NDArray[np.bool_] = self._last[codes] > bucket
-        return found
+    def by_cell(self, numbers: Integers, codes: Integers) -> _Rows:
+        """Return rows of some buckets and keys by cell, and the cell of each."""
+        rows = np.lexsort((numbers, codes))
+        return rows, self.cell(numbers, codes)[rows]
+
+    def last_rows(self, rows: Integers, codes: Integers, latest: int) -> Integers:
+        """Return the last of some rows by cell of each key that has rows after a bucket."""
+        codes = codes[rows]
+        ends = np.flatnonzero(np.append(codes[1:] != codes[:-1], True))
+        kept: Integers = rows[ends[self._last[codes[ends]] > latest]]
+        return kept
 
     def parts(self, rows: _Rows, at: int, latest: int, bucketer: Bucketer) -> Iterator[_Cells]:
         """Give the cells of some buckets, both ends included.
@@ -366,10 +347,11 @@ class _Grid:
             order = np.lexsort((key, number))
             key, number = key[order], number[order]
         cell = self.cell(number, key)
-        place = np.searchsorted(rows.cell, cell, side="right") - 1
-        known = rows.cell[place] == cell
+        row, cells = rows
+        place = np.searchsorted(cells, cell, side="right") - 1
+        known = cells[place] == cell
         kept = known | _has_length(bucketer, number)
-        return number[kept], rows.row[place[kept]], known[kept]
+        return number[kept], row[place[kept]], known[kept]
 
 
 def _has_length(bucketer: Bucketer, numbers: Integers) -> NDArray[np.bool_]:

@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -20,6 +19,14 @@ from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import check_zone
 from tessel.lazy import dataclass
+from tessel.store.index_column import index_integers as integers_of_column
+
+
+def index_of(schema: TableSchema, what: str = "this clause") -> str:
+    """Return the name of the time index; IndexColumnError, which says what needs one, without."""
+    if schema.index is None:
+        raise IndexColumnError.required(what)
+    return schema.index
 
 
 def index_integers(unit: ProcessingUnit) -> np.ndarray:
@@ -27,15 +34,8 @@ def index_integers(unit: ProcessingUnit) -> np.ndarray:
 
     It views the stored values wherever the unit is one piece, and copies nothing.
     """
-    if unit.schema.index is None:
-        raise IndexColumnError.required("this clause")
-    column = unit.column(unit.schema.index)
-    if pa.types.is_integer(column.type):
-        column = column.cast(pa.int64())
-    width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    parts = [numpy_array(chunk.view(width)) for chunk in column.chunks]
-    values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
-    return values.astype(np.int64, copy=False)
+    index = index_of(unit.schema)
+    return integers_of_column(unit.column(index), index)
 
 
 def cut_index(unit: ProcessingUnit, low: int | None, high: int | None) -> ProcessingUnit:
@@ -60,11 +60,13 @@ def _first_at_or_after(values: np.ndarray, bound: int) -> int:
 
 
 def with_times_of_index(unit: ProcessingUnit) -> ProcessingUnit:
-    """Return a unit of one piece with the time range of its own index.
+    """Return a unit of one piece with the time range of its own index; without one as it is.
 
     A clause that makes a new index says so with this: the range that the piece came with is that of
     the old one, and buckets found by it would lose rows.
     """
+    if unit.schema.index is None:
+        return unit
     (piece,) = unit.pieces
     values = index_integers(unit)
     times = TimeRange(int(values[0]), int(values[-1])) if len(values) else None
@@ -96,19 +98,17 @@ class InZone(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the index in the zone; an index without a zone is refused."""
-        if input_schema.index is None:
-            raise IndexColumnError.required("in_zone")
-        kind = input_schema.type_of(input_schema.index)
+        index = index_of(input_schema, "in_zone")
+        kind = input_schema.type_of(index)
         if not pa.types.is_timestamp(kind) or kind.tz is None:
             raise IndexColumnError(
-                f"the index {input_schema.index!r} has no time zone: it is {kind}",
+                f"the index {index!r} has no time zone: it is {kind}",
                 hint="tz= takes instants from one zone to another; write the symbol with times "
                 "that have a zone",
                 type=str(kind),
             )
-        place = input_schema.names.index(input_schema.index)
-        field = pa.field(input_schema.index, pa.timestamp(kind.unit, self.tz))
-        return TableSchema(input_schema.arrow.set(place, field), input_schema.index)
+        field = pa.field(index, pa.timestamp(kind.unit, self.tz))
+        return TableSchema(input_schema.arrow.set(input_schema.names.index(index), field), index)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Put the zone into the type of the index: no value changes."""

@@ -15,8 +15,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.arrays import concat_tables
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import ClauseInfo, IndexEffect, StreamClause, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.piece import ColRange, RowRange
@@ -27,7 +26,7 @@ from tessel.lazy import dataclass
 
 @register
 @dataclass(frozen=True)
-class KnownRows(Clause):
+class KnownRows(StreamClause):
     """Appends literal rows, which are in the plan itself, to its input.
 
     Attributes
@@ -65,10 +64,6 @@ class KnownRows(Clause):
             raise PlanFormatError(f"{self.name} holds other columns than those that come in")
         return input_schema
 
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Append the rows to one unit that holds everything."""
-        return unit.replace(concat_tables([unit.table, self.table]))
-
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
@@ -88,7 +83,7 @@ class KnownRows(Clause):
 
 @register
 @dataclass(frozen=True)
-class NoRows(Clause):
+class NoRows(StreamClause):
     """No rows of a schema, whatever comes in, of which nothing is read."""
 
     name: ClassVar[str] = "no_rows"
@@ -110,10 +105,6 @@ class NoRows(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns that come out."""
         return self.schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Return no rows."""
-        return unit.replace(self.schema.empty(), index=self.schema.index)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

@@ -8,27 +8,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, concat_tables, different, empty_table
+from tessel.arrays import arrow_array, concat_tables, different
 from tessel.clauses.along_rows.key_order import KeyedRows, KeyOrder, keyed_rows
-from tessel.clauses.along_rows.ordered import check_keys, check_names
-from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect
+from tessel.clauses.along_rows.ordered import CarryingClause, check_keys, check_names
+from tessel.clauses.base import Carry, ClauseInfo, IndexEffect
 from tessel.clauses.grouped.grouping import order_of_keys
-from tessel.clauses.index_values import with_times_of_index
+from tessel.clauses.index_values import index_integers, index_of, with_times_of_index
 from tessel.clauses.registry import register
-from tessel.clauses.values import plain
+from tessel.clauses.values import of_integers, plain
 from tessel.ecs import ProcessingUnit
-from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
+from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.periods import instant_units
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.store.index_column import index_integers
 
 Instant = int | str
 
 
 @register
 @dataclass(frozen=True)
-class LatestAt(Clause):
+class LatestAt(CarryingClause):
     """For each of some times, the last row at or before it; of each key, where there are keys.
 
     Attributes
@@ -79,7 +78,7 @@ class LatestAt(Clause):
         """Return the schema, with the origin added; refuse what is no time of the index."""
         input_schema.require(self.by, where=self.name)
         check_keys(self.by, input_schema)
-        index = _index_of(input_schema)
+        index = index_of(input_schema, self.name)
         if index in self.by:
             raise PlanError(
                 f"latest_at: the index {index!r} is no key: at each time it has one value",
@@ -121,7 +120,7 @@ class LatestAt(Clause):
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the last row of each key, with the first time of the unit."""
         rows = _last_rows(keyed_rows(unit, self.by))
-        times = _times(unit)
+        times = index_integers(unit)
         first = arrow_array(np.full(len(rows), times[0] if len(times) else 0, np.int64))
         columns = [column.take(arrow_array(rows)) for column in unit.table.columns]
         return pa.table([first, *columns], schema=self.carry_schema(unit.schema))
@@ -129,7 +128,7 @@ class LatestAt(Clause):
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         """Return the last row of each key of both, with the first time of all."""
         both = concat_tables([earlier, later])
-        keys = [both.column(name) for name in self._carried_names(self.by, schema)]
+        keys = [both.column(1 + schema.names.index(name)) for name in self.by]
         rows = _last_rows(KeyedRows.of(keys, both.num_rows))
         first = both.column("first_time").take(arrow_array(np.zeros(len(rows), np.int64)))
         return both.take(arrow_array(rows)).set_column(0, both.schema.field(0), first)
@@ -138,23 +137,15 @@ class LatestAt(Clause):
         """Say whether it is known when the next rows come."""
         return bool(summary.num_rows == 0 or after.num_rows)
 
-    def _carried_names(self, names: tuple[str, ...], schema: TableSchema) -> list[str]:
-        return [f"column_{schema.arrow.get_field_index(name)}" for name in names]
-
     # --- computing --------------------------------------------------------------------------------
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Answer for a unit that is everything."""
-        nothing = empty_table(self.carry_schema(unit.schema))
-        return self.process_between(unit, nothing, nothing)
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Answer for the times from the first row of a unit until the first row after it."""
-        index = _index_of(unit.schema)
+        index = index_of(unit.schema)
         kind = unit.schema.type_of(index)
-        own = _times(unit)
+        own = index_integers(unit)
         targets = self._targets(kind)
         low = np.searchsorted(targets, own[0]) if len(own) else len(targets)
         high = len(targets)
@@ -167,10 +158,7 @@ class LatestAt(Clause):
         found = both.take(arrow_array(rows))
         if self.origin is not None:
             found = found.append_column(self.origin, found.column(index))
-        width = np.int32 if pa.types.is_date32(kind) else np.int64
-        asked = arrow_array(times.astype(width))
-        asked = asked.cast(kind) if pa.types.is_integer(kind) else asked.view(kind)
-        at = unit.schema.names.index(index)
+        at, asked = unit.schema.names.index(index), of_integers(times, kind)
         found = found.set_column(at, pa.field(index, kind), asked)
         return with_times_of_index(unit.replace(found, index=index))
 
@@ -214,18 +202,6 @@ def _last_rows(keyed: KeyedRows) -> NDArray[np.int64]:
     last[keyed.codes] = np.arange(len(keyed.codes))  # the last to be written stays
     last.sort()
     return last
-
-
-def _index_of(schema: TableSchema) -> str:
-    if schema.index is None:
-        raise IndexColumnError.required("latest_at")
-    return schema.index
-
-
-def _times(unit: ProcessingUnit) -> NDArray[np.int64]:
-    index = _index_of(unit.schema)
-    times: NDArray[np.int64] = index_integers(unit.column(index), index)
-    return times
 
 
 def _units(time: Instant, kind: pa.DataType) -> int:

@@ -20,6 +20,7 @@ from tessel.clauses.combining import (
     SubQuery,
     common_schema,
 )
+from tessel.clauses.index_values import index_of
 from tessel.clauses.joining.steps import bucket_count
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import workspace_of
@@ -146,8 +147,7 @@ class Merge(Combining):
         """Order everything."""
         if self.others:
             return unit
-        index = self.output_schema(unit.schema).index
-        assert index is not None
+        index = index_of(self.output_schema(unit.schema))
         if unit.schema.index == index:
             return unit
         return unit_of_table(unit.ordinal, 0, sorted_by(unit.table, index), index)
@@ -159,8 +159,7 @@ class Merge(Combining):
         from tessel.clauses.ordering import Ordering
         from tessel.clauses.spill.sorting import ExternalSort
 
-        index = self.output_schema(schema).index
-        assert index is not None
+        index = index_of(self.output_schema(schema))
         if schema.index == index:
             yield from units
             return
@@ -202,15 +201,13 @@ def _cuts(
 
     They come of what is stored under the name of the index, or else in that of the symbol.
     """
-    assert combined.index is not None
-    times, sizes = [], []
+    index, times, sizes = index_of(combined), [], []
     for source in itertools.chain.from_iterable(each.sources for each in inputs):
-        first, own = source.slice_first_time, combined.index
+        first, own = source.slice_first_time, index
         if own not in source.schema:
             own = source.schema.index or own
-        if own not in source.schema or source.schema.type_of(own) != combined.type_of(
-            combined.index
-        ):
+        kind = source.schema.type_of(own) if own in source.schema else None
+        if kind != combined.type_of(index):
             continue
         stored = np.bincount(source.slice_number, source.bytes, source.slices)
         if own != source.schema.index or first is None:
@@ -230,9 +227,36 @@ def _cuts(
     return tuple(found[found > firsts[order[0]]].tolist())
 
 
+class _Merging(Clause):
+    """A step over ordered rows of several symbols, in one schema, which has an index."""
+
+    internal: ClassVar[bool] = True
+    schema: TableSchema
+
+    @property
+    def index(self) -> str:
+        """The name of the index."""
+        return index_of(self.schema)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the common columns, in the order of their index."""
+        return self.schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Order one unit that holds everything; those of one time come symbol by symbol already."""
+        table = sorted_by(self.aligned(unit), self.index)
+        return unit_of_table(unit.ordinal, 0, table, self.index)
+
+    def aligned(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the rows of a unit in the common schema."""
+        from tessel.clauses.concat import brought_to
+
+        return brought_to(unit.table, self.schema.arrow, "merge")
+
+
 @register
 @dataclass(frozen=True)
-class TimePartition(Clause):
+class TimePartition(_Merging):
     """Split ordered rows of one of several symbols into ranges of times, in one schema.
 
     Attributes
@@ -242,7 +266,6 @@ class TimePartition(Clause):
     """
 
     name: ClassVar[str] = "time_partition"
-    internal: ClassVar[bool] = True
     schema: TableSchema
     cuts: tuple[int, ...]
 
@@ -265,12 +288,8 @@ class TimePartition(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cut one unit; rows of one time stay together."""
-        from tessel.clauses.concat import brought_to
-
-        assert self.schema.index is not None
-        aligned = brought_to(unit.table, self.schema.arrow, "merge")
-        (table,) = checked_order([aligned], self.schema.index)
-        times = index_integers(table.column(self.schema.index), self.schema.index, 0)
+        (table,) = checked_order([self.aligned(unit)], self.index)
+        times = index_integers(table.column(self.index), self.index)
         stops = [0, *np.searchsorted(times, self.cuts).tolist(), len(times)]
         pieces = [
             piece
@@ -287,11 +306,10 @@ class TimePartition(Clause):
 
 @register
 @dataclass(frozen=True)
-class MergeRange(Clause):
+class MergeRange(_Merging):
     """Bring the rows of several symbols that are in one range of times into their order."""
 
     name: ClassVar[str] = "merge_range"
-    internal: ClassVar[bool] = True
     schema: TableSchema
     buckets: int
 
@@ -308,16 +326,6 @@ class MergeRange(Clause):
             apart=True,
         )
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the common columns, in the order of their index."""
-        return self.schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Order the rows; those of one time come symbol by symbol already."""
-        assert self.schema.index is not None
-        table = sorted_by(unit.table, self.schema.index)
-        return unit_of_table(unit.ordinal, 0, table, self.schema.index)
-
     def describe(self) -> str:
         """Return one line for people."""
         return f"{self.name}({', '.join(self.schema.names)})"
@@ -325,11 +333,10 @@ class MergeRange(Clause):
 
 @register
 @dataclass(frozen=True)
-class MergeInputs(Clause):
+class MergeInputs(_Merging):
     """Bring units of several symbols to one schema, and their rows into time order."""
 
     name: ClassVar[str] = "merge_inputs"
-    internal: ClassVar[bool] = True
     schema: TableSchema
     inputs: tuple[str, ...]
 
@@ -343,30 +350,13 @@ class MergeInputs(Clause):
             keeps_count=True,
         )
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the common schema."""
-        return self.schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Order one unit that holds everything; a stream of units is for ``interleave``."""
-        from tessel.clauses.concat import brought_to
-
-        table = sorted_by(brought_to(unit.table, self.schema.arrow, "merge"), self._index)
-        return unit_of_table(unit.ordinal, 0, table, self._index)
-
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
-        from tessel.clauses.concat import brought_to
         from tessel.store.index_column import Run, merge_ordered
 
-        schema = self.schema.arrow
         runs = [
-            Run((brought_to(unit.table, schema, "merge") for unit in units), f"symbol {name!r}")
+            Run(map(self.aligned, units), f"symbol {name!r}")
             for name, units in zip(self.inputs, inputs, strict=True)
         ]
-        yield from units_of_tables(merge_ordered(runs, schema, self._index), self._index)
-
-    @property
-    def _index(self) -> str:
-        assert self.schema.index is not None
-        return self.schema.index
+        merged = merge_ordered(runs, self.schema.arrow, self.index)
+        yield from units_of_tables(merged, self.index)

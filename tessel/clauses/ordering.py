@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import numpy_array
+from tessel.clauses.grouped.numbering import Column, dictionary_parts
 from tessel.clauses.values import (
     decimal_integers,
     decimal_words,
@@ -30,7 +30,6 @@ from tessel.clauses.values import (
     is_text_or_binary,
     missing_rows,
     normalised,
-    plain_type,
     rank_codes,
     raw_values,
 )
@@ -234,7 +233,7 @@ def _reversed(numbers: NDArray[Any]) -> NDArray[Any]:
     return turned
 
 
-def _as_numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
+def _as_numbers(column: Column) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
     """Return which rows are missing, and one or two columns of numbers that order the others."""
     if pa.types.is_dictionary(column.type):
         return _of_dictionary(column)
@@ -264,28 +263,11 @@ def _ranked(array: pa.Array, missing: NDArray[np.bool_] | None) -> NDArray[np.in
     return numbers
 
 
-def _of_dictionary(
-    column: pa.ChunkedArray,
-) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
-    if plain_type(column.type) != column.type.value_type:
-        # Arrow cannot unify dictionaries of view types: their values are taken out.
-        return _as_numbers(pa.chunked_array([normalised(column)]))
-    chunks = column.unify_dictionaries().chunks
-    if not chunks:
-        return None, []
-    entries = pa.chunked_array([chunks[0].dictionary])
+def _of_dictionary(column: Column) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
+    entries, indices = dictionary_parts(column)
     absent, numbers = _as_numbers(entries)
-    codes = [_codes(chunk) for chunk in chunks]
-    indices = np.concatenate(codes)
     # One entry more, found by -1, stands for rows that are null themselves.
     gone = np.append(np.zeros(len(entries), np.bool_) if absent is None else absent, True)
     missing: NDArray[np.bool_] = gone[indices]
     rows = [np.append(each, each.dtype.type(0))[indices] for each in numbers]
     return (missing if missing.any() else None), rows
-
-
-def _codes(chunk: pa.DictionaryArray) -> NDArray[np.int64]:
-    codes = integers(chunk.indices).astype(np.int64)
-    if chunk.indices.null_count:
-        codes[numpy_array(chunk.indices.is_null())] = -1
-    return codes

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
+from tessel.clauses.computed import columns_of_keys, key_fields, key_names, stored_names
 from tessel.clauses.grouped.group_states import POSITION
-from tessel.clauses.grouped.grouping import check_key_type, missing_rows
+from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.registry import register
 from tessel.clauses.units.reduced import unit_in_buckets
@@ -71,8 +71,7 @@ class Partition(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's columns without a time index; unusable keys are refused."""
-        for name, kind in types_of_keys(self.keys, input_schema):
-            check_key_type(name, kind)
+        key_fields(self.keys, input_schema)
         unordered = TableSchema(input_schema.arrow)
         return unordered.with_column(POSITION, pa.int64()) if self.positions else unordered
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import ClauseInfo, IndexEffect, StreamClause, Structure
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.units.reduced import unit_of_table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tessel.clauses.spill.spill_buffer import BufferedUnit
 
 
-class Positional(Clause):
+class Positional(StreamClause):
     """A clause that keeps one range of rows by their position.
 
     First in a query it cuts the index and reads only what it keeps. After clauses that drop rows it
@@ -69,11 +69,6 @@ class Positional(Clause):
         return index.cut_rows(
             start, stop, clause=self.name, reason=f"position: outside rows {start} to {stop}"
         )
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Keep the range of a unit that holds everything."""
-        start, stop = self.ranges(unit.num_rows)
-        return unit.slice(start, stop - start)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
@@ -199,7 +194,7 @@ class RowRange(Positional):
 
 @register
 @dataclass(frozen=True)
-class Take(Clause):
+class Take(StreamClause):
     """Keep the rows at some positions, in their order; one may come more than once.
 
     Attributes
@@ -235,10 +230,6 @@ class Take(Clause):
         """Return the columns; rows out of order have no time index."""
         kept = self.structure.index is IndexEffect.KEEP
         return input_schema if kept else TableSchema(input_schema.arrow)
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Take the rows of a unit that holds everything."""
-        return next(iter(self.consume([unit], unit.schema)))
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

@@ -75,11 +75,6 @@ class Rank(OrderedColumns):
         return Ranking(self.method, self.descending, self.pct)
 
     @property
-    def carries(self) -> None:
-        """Return None: all rows are in one unit."""
-        return
-
-    @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out, order and count kept."""
         info = super().structure

@@ -15,12 +15,13 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
 from tessel.clauses.buckets.rules import CalendarRule, parse_rule
-from tessel.clauses.computed import columns_of_keys, key_names, stored_names, types_of_keys
+from tessel.clauses.computed import columns_of_keys, key_fields, key_names, stored_names
 from tessel.clauses.grouped.group_states import GroupShape, complete_table, parts_to_reduce
-from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.grouping import group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.partial_groups import PartialGroups, joined_groups
 from tessel.clauses.grouped.scanned_groups import reduced_slices, scanned_runs
-from tessel.clauses.positional import Head
+from tessel.clauses.index_values import index_integers, index_of, with_times_of_index
+from tessel.clauses.positional import Head, Tail
 from tessel.clauses.reducing import Reducing
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
@@ -32,12 +33,13 @@ from tessel.clauses.structures import (
     structure_by_row_slice,
     structure_by_time_bucket,
 )
-from tessel.clauses.values import plain_type
+from tessel.clauses.values import of_integers, plain_type
 from tessel.ecs import ProcessingUnit
-from tessel.errors import ExecutionError, IndexColumnError, PlanError
+from tessel.errors import ExecutionError, PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
+from tessel.store.index_column import index_integers as integers_of_column
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.index import SegmentIndex
 
@@ -67,8 +69,7 @@ class _Resampling(AggregatingClause):
             raise PlanError(f"a rule is text, not {self.rule!r}", hint="write for instance 15min")
         if self.offset is not None and not isinstance(self.offset, str):
             raise PlanError(f"an offset is text, not {self.offset!r:.80}", hint="such as 6h or -1D")
-        read = parse_rule(self.rule)
-        if isinstance(read, CalendarRule) and read.ends and self.label == "left":
+        if self._ends and self.label == "left":
             raise PlanError(
                 f"resample: {self.rule!r} names a bucket by its last day",
                 hint="write the rule with S in place of E for the first day",
@@ -87,17 +88,19 @@ class _Resampling(AggregatingClause):
         are labelled right, which is their last day.
         """
         default: Closed = "right" if self.origin in ("end", "end_day") else "left"
+        return self.closed or default, self.label or ("right" if self._ends else default)
+
+    @property
+    def _ends(self) -> bool:
+        """Whether the rule names a bucket by its last day."""
         read = parse_rule(self.rule)
-        ends = isinstance(read, CalendarRule) and read.ends
-        return self.closed or default, self.label or ("right" if ends else default)
+        return isinstance(read, CalendarRule) and read.ends
 
     def bucketer(self, schema: TableSchema, closed: Closed | None = None) -> Bucketer:
         """Return the buckets of the rule for the index of a table; ``closed`` for another side."""
-        if schema.index is None:
-            raise IndexColumnError.required("resample")
         return bucketer_for(
             self.rule,
-            schema.type_of(schema.index),
+            schema.type_of(index_of(schema, "resample")),
             closed=closed or self.sides[0],
             origin=self.origin,
             offset=self.offset,
@@ -107,15 +110,11 @@ class _Resampling(AggregatingClause):
     def labels(self, numbers: np.ndarray, schema: TableSchema) -> pa.Array:
         """Return the label of each bucket, of the type of the index."""
         labels = self.bucketer(schema).labels(numbers, self.sides[1])
-        assert schema.index is not None  # bucketer() refused a table without one
-        kind = schema.type_of(schema.index)
-        return arrow_array(labels, _width(kind)).view(kind)
+        return of_integers(labels, schema.type_of(index_of(schema)))
 
     def numbers_of_labels(self, labels: np.ndarray, schema: TableSchema) -> np.ndarray:
         """Return the buckets that have rows from their labels; int64 in, int64 out."""
-        side = self.sides[1]
-        read = parse_rule(self.rule)
-        ends = isinstance(read, CalendarRule) and read.ends
+        side, ends = self.sides[1], self._ends
         closed: Closed = "right" if side == "right" and not ends else "left"
         bucketer = self.bucketer(schema, closed)
         numbers = bucketer.numbers(labels)
@@ -142,13 +141,10 @@ class _Resampling(AggregatingClause):
     def _keys(self, schema: TableSchema) -> list[pa.Field]:
         """Return the columns that tell rows of the result apart; refuse misuse."""
         self.bucketer(schema)
-        assert schema.index is not None
-        self.check_results([schema.index, *key_names(self.by)])
-        fields = [pa.field(schema.index, plain_type(schema.type_of(schema.index)))]
-        for name, kind in types_of_keys(self.by, schema):
-            check_key_type(name, kind)
-            fields.append(pa.field(name, plain_type(kind)))
-        return fields
+        index = index_of(schema)
+        self.check_results([index, *key_names(self.by)])
+        time = pa.field(index, plain_type(schema.type_of(index)))
+        return [time, *key_fields(self.by, schema)]
 
 
 @register
@@ -223,14 +219,12 @@ class Resample(_Resampling):
 
     def question(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return what finds the first or the last time: the index never goes back."""
-        from tessel.clauses.positional import Tail
-
         (index, *_) = self._keys(schema)
         return Select((index.name,)), Tail(1) if self.origin.startswith("end") else Head(1)
 
     def answered(self, answer: pa.Table) -> Resample:
         """Return the clause with the time that was found; without rows any will do."""
-        found = answer.column(0).cast(_width(answer.column(0).type)).to_pylist()
+        found = integers_of_column(answer.column(0), answer.column_names[0]).tolist()
         return dataclasses.replace(self, origin_at=found[0] if found else 0)
 
     def structure_units(self, index: SegmentIndex) -> StructuredUnits:
@@ -272,8 +266,6 @@ class Resample(_Resampling):
         A front piece that an earlier unit fetches too leaves its first bucket there, and rows past
         the front slice's last bucket belong to the units after.
         """
-        from tessel.clauses.index_values import index_integers
-
         self.check_planned()
         table = unit.table
         numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
@@ -293,10 +285,7 @@ class Resample(_Resampling):
 
     def _whole(self, unit: ProcessingUnit, table: pa.Table, labels: pa.Array) -> ProcessingUnit:
         """Aggregate rows whose buckets are whole, given the label of each."""
-        from tessel.clauses.index_values import with_times_of_index
-
-        name = unit.schema.index
-        assert name is not None
+        name = index_of(unit.schema)
         keyed = table.append_column(_KEY, labels)
         by = stored_names(self.by)
         if by and self.drop_missing:
@@ -311,11 +300,6 @@ class Resample(_Resampling):
 
 
 _KEY = "\0bucket"
-
-
-def _width(kind: pa.DataType) -> pa.DataType:
-    """Return the integers that an index of a type is made of."""
-    return pa.int32() if pa.types.is_date32(kind) else pa.int64()
 
 
 @register
@@ -370,8 +354,6 @@ class PartialResample(_Resampling, Reducing):
 
     def of_values(self, unit: ProcessingUnit, shape: GroupShape) -> list[PartialGroups]:
         """Reduce values, some rows after others; the index never goes back: buckets are runs."""
-        from tessel.clauses.index_values import index_integers
-
         table, times = unit.table, index_integers(unit)
         groups, start = list[PartialGroups](), 0
         for part in parts_to_reduce(table):

@@ -10,14 +10,21 @@ import pyarrow as pa
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.neighbours import Reach, TimeReach
-from tessel.clauses.along_rows.ordered import AroundRows, check_keys, check_names, check_reach
+from tessel.clauses.along_rows.ordered import (
+    AroundRows,
+    LooksAround,
+    check_keys,
+    check_names,
+    check_reach,
+)
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.clauses.base import Carry
 from tessel.clauses.buckets.rules import parse_span
+from tessel.clauses.index_values import index_of
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
 from tessel.ecs import ProcessingUnit
-from tessel.errors import AggregateError, IndexColumnError, PlanError
+from tessel.errors import AggregateError, PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.kernels.group_rows import rows_of_runs
@@ -29,7 +36,7 @@ Closed = Literal["right", "left", "both", "neither"]
 
 @register
 @dataclass(frozen=True)
-class Rolling(AroundRows):
+class Rolling(AroundRows, LooksAround):
     """Aggregates of the rows around each row, of the same key, as columns beside it.
 
     Attributes
@@ -117,18 +124,6 @@ class Rolling(AroundRows):
 
     # --- what is carried --------------------------------------------------------------------------
 
-    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
-        """Return keys, times where windows are of time, and the columns that are read."""
-        return self._reach(input_schema).schema(input_schema)
-
-    def summary(self, unit: ProcessingUnit) -> pa.Table:
-        """Return the rows at the edges of a unit that windows outside of it reach."""
-        return self._reach(unit.schema).summary(unit)
-
-    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
-        """Return the rows at the edges of both."""
-        return self._reach(schema).combined(earlier, later)
-
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether the windows of a unit end before the last row that was seen after it."""
         if isinstance(self.window, int):
@@ -136,7 +131,8 @@ class Rolling(AroundRows):
         kind = summary.schema.field("time").type.value_type
         return self._time_reach(self._length_in(kind)).suffices(summary, after)
 
-    def _reach(self, schema: TableSchema) -> Reach | TimeReach:
+    def reach(self, schema: TableSchema) -> Reach | TimeReach:
+        """Return how far windows look: the rows at the edges of units, by number or by time."""
         if isinstance(self.window, int):
             return self._row_reach
         return self._time_reach(self._length(schema))
@@ -159,7 +155,7 @@ class Rolling(AroundRows):
     ) -> ProcessingUnit:
         """Compute the windows of the rows of a unit, which reach into what lies around it."""
         self.check_planned()
-        reach = self._reach(unit.schema)
+        reach = self.reach(unit.schema)
         if isinstance(reach, Reach):
             around = reach.around(unit, before, after)
             windows = Windows(*row_windows(around.runs, *self._row_offsets))
@@ -214,20 +210,17 @@ class Rolling(AroundRows):
 
     def _length(self, schema: TableSchema) -> int:
         """Return the length of the window in units of the index."""
-        if schema.index is None:
-            raise IndexColumnError.required(f"rolling({self.window!r})")
-        return self._length_in(schema.type_of(schema.index))
+        return self._length_in(schema.type_of(index_of(schema, f"rolling({self.window!r})")))
 
     def _length_in(self, kind: pa.DataType) -> int:
         assert isinstance(self.window, str)
-        span = span_on_index(
+        nanoseconds, unit = span_on_index(
             self.window,
             kind,
             clause=self.name,
             what="window",
             instead="give a window of rows: rolling(20)",
         )
-        nanoseconds, unit = span.length_ns, span.unit_ns
         if nanoseconds % unit or nanoseconds // unit > 2**61:
             raise PlanError(
                 f"rolling: a window of {self.window!r} is no number of units of the index, {kind}",

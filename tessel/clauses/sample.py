@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import ClauseInfo, StreamClause, Structure
 from tessel.clauses.grouped.hashing import hash_rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
@@ -46,7 +46,7 @@ Numbers = NDArray[np.uint64]
 
 @register
 @dataclass(frozen=True)
-class Sample(Clause):
+class Sample(StreamClause):
     """Choose rows at random.
 
     Attributes
@@ -93,15 +93,6 @@ class Sample(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's schema."""
         return input_schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Choose among the rows of everything."""
-        total = unit.num_rows
-        if self.replacement:
-            return unit.take(self._draws(total))
-        if self.fraction is not None:
-            return unit.take(self._by_chance(0, total))
-        return unit.take(np.sort(_least(_random(self.seed, 0, total), self.n or 0)))
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, unified
+from tessel.arrays import arrow_array, one_array
 from tessel.clauses.along_rows.carried_lists import list_values
 from tessel.clauses.along_rows.key_order import Codes, taken
 from tessel.clauses.along_rows.neighbours import Reach
-from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
+from tessel.clauses.along_rows.ordered import LooksAround, OrderedColumns, check_reach
 from tessel.clauses.base import Carry
 from tessel.clauses.constants import Constant, check_constant, constant_of
 from tessel.clauses.positional import check_count
@@ -30,7 +30,7 @@ from tessel.lazy import dataclass
 
 
 @dataclass(frozen=True)
-class ShiftedColumns(OrderedColumns):
+class ShiftedColumns(OrderedColumns, LooksAround):
     """A clause whose results depend on the row ``n`` rows before, of the same key.
 
     Attributes
@@ -57,17 +57,9 @@ class ShiftedColumns(OrderedColumns):
     def _reach(self) -> Reach:
         return Reach(tuple(self.inputs), self.by, max(self.n, 0), max(-self.n, 0))
 
-    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
-        """Return keys and values of the rows at the edge."""
-        return self._reach.schema(input_schema)
-
-    def summary(self, unit: ProcessingUnit) -> pa.Table:
-        """Return the last ``n`` rows of each key, or the first ones."""
-        return self._reach.summary(unit)
-
-    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
-        """Return the last ``n`` rows of each key of both, or the first ones."""
-        return self._reach.combined(earlier, later)
+    def reach(self, schema: TableSchema) -> Reach:
+        """Return how far it looks: ``n`` rows to one side."""
+        return self._reach
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether each key of a unit has ``n`` rows after it."""
@@ -114,24 +106,17 @@ class ShiftedColumns(OrderedColumns):
         after: pa.ChunkedArray,
         fill: pa.Array | None,
     ) -> pa.ChunkedArray:
-        """Return the column without keys: that many rows before it, and all but as many of it."""
-        rows = len(column)
-        moved = min(abs(self.n), rows)
-        # Of rows further away than the unit is long, those that its first rows reach.
+        """Return a column without keys, joined with neighbouring rows and cut to its length."""
+        rows, away = len(column), abs(self.n)
+        near = list_values(before if self.n >= 0 else after)
+        gap = _repeated(fill, column.type, min(max(away - len(near), 0), rows))
         if self.n >= 0:
-            near = list_values(before)
-            last = max(len(near) - max(self.n - rows, 0), 0)
-            edge = near.slice(max(len(near) - self.n, 0), last - max(len(near) - self.n, 0))
-            kept = column.slice(0, rows - moved)
+            chunks = [gap, near.slice(max(len(near) - away, 0)), *column.chunks]
         else:
-            near = list_values(after)
-            edge = near.slice(max(-self.n - rows, 0), moved)
-            kept = column.slice(moved)
-        gap = _repeated(fill, column.type, moved - len(edge))
-        chunks = [gap, edge, *kept.chunks]
-        if self.n < 0:
-            chunks = [*kept.chunks, edge, gap]
-        return _one_chunk(pa.chunked_array([c for c in chunks if len(c)], type=column.type))
+            chunks = [*column.slice(min(away, rows)).chunks, near.slice(max(away - rows, 0)), gap]
+        slid = pa.chunked_array([c for c in chunks if len(c)], type=column.type).slice(0, rows)
+        # Few rows alone would make a batch of so few.
+        return pa.chunked_array([one_array(slid)])
 
 
 def _repeated(fill: pa.Array | None, kind: pa.DataType, count: int) -> pa.Array:
@@ -150,17 +135,6 @@ def _taken(
         values = pa.chunked_array([*values.chunks, fill], type=values.type)
         found = taken(values, np.where(absent, len(values) - 1, rows))
     return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column whose rows lie side by side: a few alone would make a batch of so few."""
-    if column.num_chunks < _FEW_CHUNKS:
-        return column
-    whole = unified(column).combine_chunks()
-    return whole if isinstance(whole, pa.ChunkedArray) else pa.chunked_array([whole])
-
-
-_FEW_CHUNKS = 2
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.spill.workspace import UnitStream, Workspace, workspace_of
@@ -30,7 +31,7 @@ class OrderedClause(Clause):
 
     by: tuple[str, ...]
     descending: tuple[bool, ...]
-    missing: Missing
+    missing: Missing = "last"
 
     @property
     def ordering(self) -> Ordering:
@@ -45,7 +46,7 @@ class OrderedClause(Clause):
 
 
 class _Sorting(OrderedClause):
-    """What the clauses here share: every row comes out once, in another order."""
+    """What the forms of sort share: every row comes out once, in another order."""
 
     @property
     def structure(self) -> ClauseInfo:
@@ -60,10 +61,11 @@ class _Sorting(OrderedClause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order the rows of one unit."""
-        schema = self.output_schema(unit.schema)
         order = self.ordering.order(unit.table.select(self.by))
-        ordered = unit if order is None else unit.take(order)
-        return ordered.with_pieces(ordered.pieces, schema)
+        table = unit.table if order is None else unit.table.take(arrow_array(order))
+        schema = self.output_schema(unit.schema)
+        found = unit.replace(table.select(schema.names))
+        return with_times_of_index(found.with_pieces(found.pieces, schema))
 
 
 @register
@@ -97,15 +99,11 @@ class Sort(_Sorting):
         self.ordering.check(self.name)
 
 
-@register
-@dataclass(frozen=True)
-class MergeSorted(_Sorting):
-    """Bring all rows into one order: the form in which a sort is run.
+class MergeSorting(_Sorting):
+    """A sort of a stream of units, which holds no more than the byte budget allows.
 
     Attributes
     ----------
-    by, descending, missing
-        As in :class:`Sort`.
     without
         Columns that are left out at the end, such as a hidden one that was ordered by.
     index
@@ -118,38 +116,14 @@ class MergeSorted(_Sorting):
     rows of one time are held together. Otherwise see :class:`ExternalSort`.
     """
 
-    name: ClassVar[str] = "merge_sorted"
-    internal: ClassVar[bool] = True
-    by: tuple[str, ...]
-    descending: tuple[bool, ...]
-    missing: Missing = "last"
     without: tuple[str, ...] = ()
     index: str | None = None
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out, every row once."""
-        return dataclasses.replace(
-            super().structure,
-            columns=frozenset((*self.by, *self.without)),
-            index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
-        )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's columns but for those left out."""
         index = self.index or super().output_schema(input_schema).index
         names = [name for name in input_schema.names if name not in self.without]
         return TableSchema(input_schema.select(names).arrow, index)
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Order everything at once."""
-        from tessel.clauses.index_values import with_times_of_index
-
-        schema = self.output_schema(unit.schema)
-        order = self.ordering.order(unit.table.select(self.by))
-        table = unit.table if order is None else unit.table.take(arrow_array(order))
-        found = unit.replace(table.select(schema.names), index=schema.index)
-        return found if schema.index is None else with_times_of_index(found)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
@@ -179,7 +153,6 @@ class MergeSorted(_Sorting):
         self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace
     ) -> Iterator[pa.Table]:
         """Order rows whose index never goes back: a time is complete when a later one has come."""
-        from tessel.clauses.index_values import index_integers
         from tessel.clauses.spill.sorting import ExternalSort
 
         rows = ExternalSort(self.ordering, schema.arrow, workspace)
@@ -200,3 +173,34 @@ class MergeSorted(_Sorting):
             yield from rows.sorted()
         finally:
             rows.close()
+
+
+@register
+@dataclass(frozen=True)
+class MergeSorted(MergeSorting):
+    """Bring all rows into one order: the form in which a sort is run.
+
+    Attributes
+    ----------
+    by, descending, missing
+        As in :class:`Sort`.
+    without, index
+        As in :class:`MergeSorting`.
+    """
+
+    name: ClassVar[str] = "merge_sorted"
+    internal: ClassVar[bool] = True
+    by: tuple[str, ...]
+    descending: tuple[bool, ...]
+    missing: Missing = "last"
+    without: tuple[str, ...] = ()
+    index: str | None = None
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out, every row once."""
+        return dataclasses.replace(
+            super().structure,
+            columns=frozenset((*self.by, *self.without)),
+            index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
+        )

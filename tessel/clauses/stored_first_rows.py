@@ -322,7 +322,7 @@ def _float_key(program: BlockProgram, ordering: Ordering, schema: TableSchema) -
         return None
     (name,) = ordering.by
     kind = schema.type_of(name)
-    if not is_numeric(kind) or decimal_integers(program, name, kind) is not None:
+    if decimal_integers(program, name, kind) is not None:
         return None
     number = program.number(name)
     if number is None or number.known is not None or not number.is_float:
@@ -348,10 +348,7 @@ def _integer_key(
 
 
 def _part(program: BlockProgram, name: str, schema: TableSchema, downwards: bool) -> _Part | None:
-    kind = schema.type_of(name)
-    if not is_numeric(kind):
-        return None
-    decimal = decimal_integers(program, name, kind)
+    decimal = decimal_integers(program, name, schema.type_of(name))
     number, places = (program.number(name), 0) if decimal is None else decimal
     if number is None or number.known is not None or number.is_float:
         return None

@@ -19,9 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables
-from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import ClauseInfo, IndexEffect, StreamClause, Structure
 from tessel.clauses.capabilities import DynamicFilter
-from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing, Ordering, Rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
@@ -65,7 +64,7 @@ class _First(OrderedClause):
 
 @register
 @dataclass(frozen=True)
-class TopK(_First):
+class TopK(_First, StreamClause):
     """Keep the ``k`` rows that come first in an order, in that order.
 
     It is ``sort`` and then ``head``, ties included: of rows of equal keys those that come first in
@@ -96,12 +95,6 @@ class TopK(_First):
             index=IndexEffect.DROP,
             reduced=self.k <= _MOST_GATHERED,
         )
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Keep the first rows of everything."""
-        schema = self.output_schema(unit.schema)
-        found = unit.replace(self._first(unit.table), index=schema.index)
-        return found if schema.index is None else with_times_of_index(found)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

@@ -120,14 +120,9 @@ def carries_between(
         Units, or what stands for them, with their summaries, in plan order. What is carried from
         after is not more than was taken of these when it sufficed.
     """
-    if stage.carries is Carry.BEFORE:
-        return _streamed(stage, summarised)
-    return _held_back(stage, summarised)
-
-
-def _streamed(
-    stage: Stage, summarised: Iterable[tuple[Unit, pa.Table]]
-) -> Iterator[tuple[Unit, Between]]:
+    if stage.carries is not Carry.BEFORE:
+        yield from _held_back(stage, summarised)
+        return
     nothing = before = nothing_carried(stage)
     for unit, summary in summarised:
         yield unit, Between(before, nothing)

@@ -8,7 +8,6 @@ stream (``consume``), or only needs row slices one by one, nothing is held back.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -24,7 +23,7 @@ from tessel.clauses.positional import Positional
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ComponentManager, ProcessingUnit
-from tessel.errors import TesselError
+from tessel.errors.root import naming
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, current
@@ -36,6 +35,7 @@ from tessel.pipeline.stage import (
     consume_parts,
     consume_units,
     interleave_units,
+    renumbered_units,
     run_stage,
     stages_of_parts,
 )
@@ -89,15 +89,14 @@ class LocalExecutor:
         options = self._options or current()
         asked, plan = plan, answered(plan, self.run)
         telemetry.emit("query.run", plan=plan)
-        with _running(options, plan.clauses, joins_units=not plugins_of(plan)) as run:
+        with (
+            _running(options, plan.clauses, joins_units=not plugins_of(plan)) as run,
+            naming(symbol=lambda: symbols_of(asked)),
+        ):
             run.last = plan.stages[-1] if asked.is_collected else None
-            try:
-                for unit in run.units(plan):
-                    if unit.num_rows:
-                        yield unit.table
-            except TesselError as error:
-                error.with_context(symbol=symbols_of(asked))
-                raise
+            for unit in run.units(plan):
+                if unit.num_rows:
+                    yield unit.table
 
 
 def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
@@ -233,7 +232,7 @@ class _Run:
         elif has_capability(first.clauses[0], Interleaves):
             units = interleave_units(first, self._inputs(plan))
         else:
-            units = self._next_stage(first, self._renumbered(plan))
+            units = self._next_stage(first, renumbered_units(self._inputs(plan)))
         return self.stages(rest, units)
 
     def stages(
@@ -277,9 +276,7 @@ class _Run:
             return None
         probing = Stage((*scan.clauses, join), (*scan.schemas, stage.schemas[1]))
         units = self._scan(source, probing, 0)
-        if not following:
-            return units
-        return self._one_by_one(Stage(tuple(following), stage.schemas[1:]), units)
+        return self._one_by_one(stage.after(1), units) if following else units
 
     def _inputs(self, plan: Plan) -> list[Iterator[ProcessingUnit]]:
         """Return the units of each symbol; nothing runs before the first is asked for."""
@@ -288,14 +285,6 @@ class _Run:
             assert isinstance(part, Plan)  # a symbol alone is planned as a Plan with one source
             inputs.append(self.units(part, symbol))
         return inputs
-
-    def _renumbered(self, plan: Plan) -> Iterator[ProcessingUnit]:
-        """Give the units of several symbols as one sequence, each piece with its ordinal."""
-        ordinals = itertools.count()
-        for symbol, units in enumerate(self._inputs(plan)):
-            for unit in units:
-                pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
-                yield ProcessingUnit(next(ordinals), unit.schema, pieces)
 
     # --- the first stage: from segments -----------------------------------------------------------
 

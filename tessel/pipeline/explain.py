@@ -22,16 +22,18 @@ import pyarrow as pa
 from tessel.arrays import table_of_rows
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
+from tessel.display.cells import shortened
 from tessel.display.documents import Document, Part, Table
 from tessel.display.shown import Shown
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.pipeline.executor import units_to_read
 from tessel.pipeline.explain_metadata import entities_table, pages_asked, pages_table
-from tessel.pipeline.plan import Change, Intake, Plan, SourcePlan, Stage
+from tessel.pipeline.plan import Change, Intake, Plan, SourcePlan, Stage, is_plugin
 
 if TYPE_CHECKING:
     from tessel.pipeline.profile import Profile
+
 TAKEN, PUT = "−", "+"
 
 
@@ -204,13 +206,9 @@ def _passes(changes: Sequence[Change], prefix: str) -> Table:
     for change in changes:
         name = change.name
         for sign, line in line_changes(change.before.lines(), change.after.lines()):
-            rows.append((name, sign, _shortened(line)))
+            rows.append((name, sign, shortened(line, _SHOWN_CHARACTERS)))
             name = ""
     return Table(f"{prefix}planner", ("pass", "", "step"), tuple(rows))
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def _source(source: SourcePlan, prefix: str, read: tuple[str, ...], left: int | None) -> Table:
@@ -317,7 +315,7 @@ def _units(stage: Stage) -> str:
         return f"in order, until {clause.demand():,} rows have passed"
     if stage.intake is not Intake.GROUPED:
         return "as they come"
-    if not type(clause).__module__.startswith("tessel."):
+    if is_plugin(type(clause)):
         return "as the clause groups them"
     return {
         Structure.ALL: "1: everything, in order",

@@ -16,16 +16,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.clauses.base import Clause
-from tessel.clauses.capabilities import DynamicFilter, Joins, has_capability
+from tessel.clauses.base import Clause, drops_rows
+from tessel.clauses.capabilities import DynamicFilter, Joins, has_capability, opens_filter
 from tessel.errors import TesselError
-from tessel.pipeline.plan import SourceUnits, Stage
+from tessel.pipeline.plan import SourceUnits, Stage, is_plugin
 from tessel.store.manifest.batch import Batch
 
 Other = TypeVar("Other")
 
 _PACKS_PER_WORKER = 2
-"""So few units are left as they are."""
+"""So many at least, where there is much to do; and so few units are left as they are."""
 
 _MOST_UNITS = 1 << 10
 """Sums of so many segments are joined without overflow, with room to spare."""
@@ -37,7 +37,7 @@ _FEW_PACK_BYTES = 16 << 20
 """Where each worker has no more to look at, it has one pack: to begin five more and to merge their
 states takes a quarter of the processor time of a count of five million rows in six units."""
 
-_ONE_PACK_BYTES, _ONE_PACK_ROWS = 8 << 20, 4 << 20
+_ONE_PACK_BYTES, _ONE_PACK_ROWS = 16 << 20, 4 << 20
 """No more is one pack for all workers, which needs no thread: to begin two and to let them take
 turns doubles the processor time of a count of two million rows."""
 
@@ -90,6 +90,8 @@ def small_runs(read: SourceUnits, live_bytes: int) -> NDArray[np.int64]:
     most_bytes = bytes_together(live_bytes)
     rows, nbytes = read.rows, np.maximum(read.nbytes, read.rows * read.row_bytes)
     small = (rows <= FEW_ROWS) & (nbytes <= min(FEW_BYTES, most_bytes))
+    if np.count_nonzero(small) < _FEWEST_SMALL:
+        return np.arange(count + 1)
     edges = np.flatnonzero(np.append(True, (small[1:] != small[:-1]) | ~read.follow[1:]))
     held_rows, held_bytes = (np.append(0, np.cumsum(each)) for each in (rows, nbytes))
     found: list[NDArray[np.int64]] = []
@@ -129,13 +131,44 @@ def joins_slices(clause: Clause) -> bool:
     return has_capability(clause, Joins, "joins") and clause.joins()
 
 
+def selecting(clauses: Sequence[Clause]) -> Sequence[Clause]:
+    """Return the clauses that select rows before any reads them; casts and names are bound."""
+    for at, clause in enumerate(clauses):
+        if drops_rows(clause):
+            return list(itertools.takewhile(drops_rows, clauses[at:]))
+        info = clause.structure
+        if is_plugin(type(clause)) or info.carries or not (info.keeps_slices and info.keeps_count):
+            break
+    return ()
+
+
+def looked_at(clauses: Sequence[Clause], names: Sequence[str]) -> float | None:
+    """Return about which share of stored bytes a first stage looks at before rows are left out.
+
+    None where it reads all rows, one unit after another.
+    """
+    if sink_of(clauses, joins_slices) is not None:
+        return 1
+    sink = sink_of(clauses, opens_filter)
+    looking = selecting(clauses) if sink is None else clauses[sink : sink + 1]
+    keys = {name for clause in looking for name in clause.structure.columns or names}
+    return len(keys or names) / max(1, len(names)) if looking else None
+
+
+def aimed_packs(rows: int, nbytes: int, workers: int) -> int:
+    """Return the number of packs to cut rows into, by how many bytes of them are looked at."""
+    if nbytes <= _ONE_PACK_BYTES and rows <= _ONE_PACK_ROWS:
+        return 1
+    return workers if nbytes <= workers * _FEW_PACK_BYTES else workers * _PACKS_PER_WORKER
+
+
 def packs_of(
     rows: NDArray[np.int64],
     nbytes: NDArray[np.int64],
     workers: int,
     live_bytes: int,
     *,
-    one_in: int = 1,
+    share: float = 1,
     is_far: bool = False,
 ) -> list[range]:
     """Return which neighbouring units make one task.
@@ -144,17 +177,17 @@ def packs_of(
     ----------
     rows, nbytes
         Of each unit, int64, shape ``(units,)``; bytes as they are stored.
-    one_in
-        Of the bytes, about one in so many is looked at first.
+    share
+        About so much of the bytes is looked at.
     is_far
         Whether units wait for requests, which overlap those of other tasks.
     """
     # A worker alone waits for no other, and each pack less is a merging of states less.
-    whole = int(nbytes.sum()) // one_in
-    is_one = whole <= _ONE_PACK_BYTES and int(rows.sum()) <= _ONE_PACK_ROWS
-    alone = workers == 1 or (is_one and not is_far)
-    few = whole <= workers * _FEW_PACK_BYTES
-    if not (alone or few) and len(rows) <= _PACKS_PER_WORKER * workers:
+    nbytes = (nbytes * share).astype(np.int64)
+    aimed = aimed_packs(int(rows.sum()), int(nbytes.sum()), workers)
+    alone = workers == 1 or (aimed == 1 and not is_far)
+    few = aimed <= workers
+    if not (alone or few) and len(rows) <= aimed:
         return [range(unit, unit + 1) for unit in range(len(rows))]
     most = live_bytes // _PACKS_IN_BUDGET
     # Long packs first, short ones last, so that all workers end at about the same time (guided
@@ -166,7 +199,9 @@ def packs_of(
         held += size
         taken = left[begin] - left[unit + 1]
         share = left[0] if few else left[begin] / _SHARE
-        full = not alone and taken >= share / workers
+        more = rows[unit + 1] / 2 if unit + 1 < len(rows) else 0  # so that the nearer end is taken
+        last = alone or (few and len(packs) + 1 == workers)
+        full = not last and taken + more >= share / workers
         following = int(nbytes[unit + 1]) if unit + 1 < len(nbytes) else 0
         if full or held + following > most or unit - begin + 1 == _MOST_UNITS:
             packs.append(range(begin, unit + 1))
@@ -196,7 +231,7 @@ class SparseRows:
     ) -> None:
         self.ordinals = ordinals
         self.done = done
-        rows = [(batch, len(batch.places)) for batch in batches]
+        rows = [(batch, batch.rows_unpruned) for batch in batches]
         self.batches = [batch for batch, count in rows if count]
         self.rows = sum(count for _, count in rows)
         self.row_bytes = row_bytes

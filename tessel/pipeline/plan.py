@@ -7,7 +7,7 @@ import enum
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import SegmentSource
 from tessel.store.view import SymbolView
+
+if TYPE_CHECKING:
+    from tessel.pipeline.planner.draft import Draft
 
 
 class Catalog(Protocol):
@@ -192,6 +195,10 @@ class Stage:
     clauses: tuple[Clause, ...]
     schemas: tuple[TableSchema, ...]
 
+    def after(self, done: int) -> Stage:
+        """Return the stage without its first ``done`` clauses."""
+        return Stage(self.clauses[done:], self.schemas[done:])
+
     @cached
     def input(self) -> Structure:
         """The structure of the units that come in."""
@@ -242,13 +249,6 @@ class Stage:
         return all(clause.structure.keeps_count for clause in self.clauses)
 
 
-class Written(Protocol):
-    """A query between two passes of the planner."""
-
-    def lines(self) -> tuple[str, ...]:
-        """Return it as text, one line a step."""
-
-
 @dataclass(frozen=True, eq=False)
 class Change:
     """One pass of the planner.
@@ -262,8 +262,8 @@ class Change:
     """
 
     name: str
-    before: Written
-    after: Written
+    before: Draft
+    after: Draft
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ more than late materialization saves.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import cast
 
 from tessel import telemetry
+from tessel.cached import cached
 from tessel.clauses.capabilities import Filters, Proves, has_capability, opens_filter
 from tessel.clauses.spill.local_pool import LocalPool, Task
 from tessel.clauses.units.bound_unit import BoundUnit, is_bound
@@ -29,6 +31,7 @@ from tessel.pipeline.packing import (
     bytes_together,
     joined_rows,
     joins_slices,
+    looked_at,
     may_be_joined,
     packs_of,
     sink_of,
@@ -42,7 +45,7 @@ from tessel.pipeline.stage import (
     reduce_bound,
     run_bound,
     run_clause,
-    run_clauses,
+    run_stage,
 )
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import SPARSE
@@ -106,32 +109,33 @@ class _Scan:
         self._proves = sum(itertools.takewhile(bool, proving))
         """So many clauses, from the first on, have zone maps prune pages."""
 
+    @cached
+    def _share(self) -> float:
+        """About so much of the bytes of units is looked at before rows are left out."""
+        return looked_at(self.stage.clauses, self.stage.schemas[0].names) or 1
+
     def units(
         self, ordinals: range, pool: LocalPool, live_bytes: int, *, joins_units: bool
     ) -> Iterator[ProcessingUnit]:
         """Give units that follow one another, read as far as the clauses ask for it."""
-        clauses = self.stage.clauses
+        clauses, read, is_far = self.stage.clauses, self.loader.source.read, self.loader.is_far
 
-        def packs(one_in: int = 1) -> list[range]:
-            within, read = slice(ordinals.start, ordinals.stop), self.loader.source.read
-            sizes, is_far = (read.rows[within], read.nbytes[within]), self.loader.is_far
-            found = packs_of(*sizes, pool.workers, live_bytes, one_in=one_in, is_far=is_far)
+        def packs() -> list[range]:
+            within = slice(ordinals.start, ordinals.stop)
+            sizes = read.rows[within], read.nbytes[within]
+            found = packs_of(*sizes, pool.workers, live_bytes, share=self._share, is_far=is_far)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
-        if joining is not None and self.loader.source.read.are_alone:
+        if joining is not None and read.are_alone:
             return self.reduced_units(packs(), pool, joining)
-        waits = self.loader.source.read.are_alone and self.stage.takes_any_slices
+        waits = read.are_alone and self.stage.takes_any_slices
         # Behind one of our own is an exchange, and nobody sees how many units there were.
         if waits and filtering is not None and not is_plugin(type(clauses[filtering])):
-            # At first it looks at its keys alone.
-            names = self.stage.schemas[0].names
-            keys = clauses[filtering].structure.columns or names
-            one_in = max(1, len(names) // max(1, len(keys)))
-            return self.filtered_units(packs(one_in), pool, live_bytes, filtering)
+            return self.filtered_units(packs(), pool, live_bytes, filtering)
         drops = joins_units and not self.stage.keeps_count
-        if drops and not self.loader.is_far:  # whose rows are not found in one pass
-            return self.selected_units(ordinals, pool)
+        if drops and not is_far:  # whose rows are not found in one pass
+            return self.selected_units(ordinals, pool, is_little=len(packs()) == 1)
         return pool.map(map(self.read, ordinals))
 
     def read(self, ordinal: int) -> Task[ProcessingUnit]:
@@ -140,7 +144,7 @@ class _Scan:
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 unit = self.loader.unit(ordinal)
-                return run_bound(self.stage.clauses, self.stage.schemas, unit, self.filter)
+                return run_bound(self.stage, unit, self.filter)
 
         return Task(run, self._bytes([ordinal]))
 
@@ -168,11 +172,7 @@ class _Scan:
         return unit, done
 
     def _rest(self, unit: ProcessingUnit, done: int = 0) -> ProcessingUnit:
-        return run_clauses(self.stage.clauses[done:], self.stage.schemas[done:], unit)
-
-    def _one_by_one(self, ordinals: Iterable[int]) -> list[ProcessingUnit]:
-        """Read units whole and run the clauses on each, so that the first row that fails raises."""
-        return [self._rest(self.loader.whole(ordinal)) for ordinal in ordinals]
+        return run_stage(self.stage.after(done), unit)
 
     # --- rows that are reduced --------------------------------------------------------------------
 
@@ -220,18 +220,37 @@ class _Scan:
 
     # --- rows that are selected -------------------------------------------------------------------
 
-    def selected_units(self, ordinals: range, pool: LocalPool) -> Iterator[ProcessingUnit]:
-        """Give units; few selected rows of several of them are read together."""
-        for found in joined_rows(
-            pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
-        ):
-            if isinstance(found, SparseRows):
-                yield from pool.map([self._reading(found)])
-            else:
-                yield found
+    def selected_units(
+        self, ordinals: range, pool: LocalPool, *, is_little: bool
+    ) -> Iterator[ProcessingUnit]:
+        """Give units; few selected rows of several of them are read together.
 
-    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | SparseRows]:
-        """Return the task of one unit, whose first predicates are bound by now.
+        To select rows is little work, or is done by tasks, each of which goes on with its unit.
+        """
+        if is_little:
+            found = (self._selecting(each).run() for each in ordinals)
+            tasks = joined_rows(found, most_units=1, most_bytes=self.most_bytes)
+            yield from pool.map(map(self._task_of, tasks))
+            return
+        units = pool.map(map(self._selected, ordinals))
+        for unit in joined_rows(units, most_units=1, most_bytes=self.most_bytes):
+            yield from pool.map([self._reading(unit)]) if isinstance(unit, SparseRows) else (unit,)
+
+    def _task_of(self, found: SparseRows | Task[ProcessingUnit]) -> Task[ProcessingUnit]:
+        return self._reading(found) if isinstance(found, SparseRows) else found
+
+    def _selected(self, ordinal: int) -> Task[ProcessingUnit | SparseRows]:
+        """Return the task of one unit: to select its rows, and to read them unless they are few."""
+        selecting = self._selecting(ordinal)
+
+        def run() -> ProcessingUnit | SparseRows:
+            found = selecting.run()
+            return found if isinstance(found, SparseRows) else found.run()
+
+        return Task(run, selecting.bytes)
+
+    def _selecting(self, ordinal: int) -> Task[SparseRows | Task[ProcessingUnit]]:
+        """Return the task to select rows of a unit, whose first predicates are bound by now.
 
         So it is known which pages zone maps leave: the task is not larger than these.
         """
@@ -241,24 +260,33 @@ class _Scan:
                 pruned, proved = self._bound(whole, min(self._bind, self._proves))
         except TesselError:
             failing = self.read(ordinal)  # in its turn
-            return Task(failing.run, failing.bytes)
+            return Task(lambda: failing, failing.bytes)
+        share = pruned.rows_unpruned / max(1, pruned.rows_spanned) if is_bound(pruned) else 1
+        size = int(self._bytes([ordinal]) * share)
 
-        def run() -> ProcessingUnit | SparseRows:
+        def read(unit: ProcessingUnit, done: int) -> ProcessingUnit:
             with self.loader.naming():
                 try:
-                    unit, done = self._bound(pruned, self._bind, proved)
-                    if is_bound(unit):
-                        return self._sparse(unit, done) or self._rest(unit, done)
-                    self._bind = min(self._bind, max(0, done - 1))
                     return self._rest(unit, done)
                 except TesselError as error:
                     if not needs_whole_rows(whole, error):
                         raise
-                    unit = whole
-                return self._rest(unit.read_whole())
+                return self._rest(whole.read_whole())
 
-        share = pruned.rows_unpruned / max(1, pruned.rows_spanned) if is_bound(pruned) else 1
-        return Task(run, int(self._bytes([ordinal]) * share))
+        def run() -> SparseRows | Task[ProcessingUnit]:
+            unit, done = pruned, proved
+            with self.loader.naming(), contextlib.suppress(TesselError):
+                unit, done = self._bound(pruned, self._bind, proved)
+                if is_bound(unit):
+                    sparse = self._sparse(unit, done)
+                    if sparse is not None:
+                        return sparse
+                else:
+                    self._bind = min(self._bind, max(0, done - 1))
+            # What failed fails again, and then it says where.
+            return Task(lambda: read(unit, done), size)
+
+        return Task(run, size)
 
     def _sparse(self, unit: BoundUnit, done: int) -> SparseRows | None:
         """Return the rows of a unit that pass its conjuncts, where these are few."""
@@ -307,7 +335,7 @@ class _Scan:
                     for ordinal, unit in units
                 ]
 
-        return Task(run, self._bytes(pack))
+        return Task(run, int(self._bytes(pack) * self._share))
 
     def _looked_at(self, ordinal: int, at: int) -> BoundUnit | None:
         """Return a unit behind the clauses before the filter, which knows it; None to read it."""
@@ -344,13 +372,13 @@ class _Scan:
     def _left(
         self, waiting: list[SparseRows | Task[ProcessingUnit]]
     ) -> Iterator[Task[ProcessingUnit]]:
-        """Yield tasks that read the rows left; one task gathers few rows of several units."""
+        """Return tasks that read the rows left; one task gathers few rows of several units."""
         assert self.filter is not None
         needed = (
             each.narrowed(self.filter) if isinstance(each, SparseRows) else each for each in waiting
         )
-        for found in joined_rows(needed, most_units=len(waiting), most_bytes=self.most_bytes):
-            yield self._reading(found) if isinstance(found, SparseRows) else found
+        found = joined_rows(needed, most_units=len(waiting), most_bytes=self.most_bytes)
+        return map(self._task_of, found)
 
     def _reading(self, sparse: SparseRows) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
@@ -361,8 +389,9 @@ class _Scan:
                 except CancelledError:
                     raise
                 except TesselError as error:
-                    if not is_of_storage(error):
-                        self._one_by_one(sparse.ordinals)
+                    # Of units that are read whole, one by one, the first row that fails raises.
+                    for ordinal in () if is_of_storage(error) else sparse.ordinals:
+                        self._rest(self.loader.whole(ordinal))
                     raise
 
         return Task(run, sparse.bytes)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +25,9 @@ from tessel.clauses.units.bound_unit import BoundUnit, bound_unit
 from tessel.clauses.units.pieces import load_piece, piece_of, place_of
 from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.errors import CancelledError, TesselError
+from tessel.errors.root import naming
 from tessel.pipeline.plan import SourcePlan, Stage
-from tessel.pipeline.stage import run_clauses
+from tessel.pipeline.stage import run_stage
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
@@ -49,16 +50,15 @@ def read_together(
         For each run of batches with the same column slices one piece a slice.
     """
     found: list[Piece] = []
-    for _, run in itertools.groupby(batches, key=_cut):
+
+    def cut(batch: Batch) -> list[tuple[object, ...]]:
+        return [(each.columns, each.column_ids, each.absent) for each in batch.source.pieces]
+
+    for _, run in itertools.groupby(batches, key=cut):
         own = list(run)
         slices = zip(*(batch.source.pieces for batch in own), strict=True)
         found += [_gathered(own, pieces, segments, symbol) for pieces in slices]
     return found
-
-
-def _cut(batch: Batch) -> list[tuple[tuple[object, ...], ...]]:
-    """Return the columns of each slice of a batch."""
-    return [(each.columns, each.column_ids, each.absent) for each in batch.source.pieces]
 
 
 def _gathered(
@@ -95,11 +95,8 @@ def _decoded(batches: Sequence[Batch], names: Sequence[str]) -> dict[str, pa.Chu
     chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
     for batch in batches:
         check_cancelled()
-        try:
+        with naming(segment=batch.source.pieces[0].key.object):
             table = batch.narrowed()[0].values(names)
-        except TesselError as error:
-            error.with_context(segment=batch.source.pieces[0].key.object)
-            raise
         for name, column in zip(names, table.columns, strict=True):
             kind = batch.source.schema.type_of(name)
             chunks[name] += [c if c.type == kind else plain_text(c) for c in column.chunks]
@@ -155,8 +152,7 @@ def run_joined(
     """
 
     def run(number: int, pieces: Sequence[Piece]) -> ProcessingUnit:
-        unit = ProcessingUnit(number, stage.schemas[0], pieces)
-        return run_clauses(stage.clauses, stage.schemas, unit)
+        return run_stage(stage, ProcessingUnit(number, stage.schemas[0], pieces))
 
     pieces = read_joined(units, segments, symbol)
     if pieces is None:
@@ -203,15 +199,10 @@ class SourceLoader:
         """Whether units wait for a store that is far."""
         return self._segments.is_far
 
-    @contextlib.contextmanager
-    def naming(self) -> Iterator[None]:
+    def naming(self) -> contextlib.AbstractContextManager[None]:
         """Let errors name the symbol that is read."""
-        try:
-            yield
-        except TesselError as error:
-            view = self.source.view
-            error.with_context(symbol=f"{view.name!r} (version {view.version})")
-            raise
+        view = self.source.view
+        return naming(symbol=lambda: f"{view.name!r} (version {view.version})")
 
     def unit(self, ordinal: int) -> ProcessingUnit:
         """Return a unit: not read yet, where no other unit wants its segments."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeGuard, TypeVar, cast
 
 import pyarrow as pa
@@ -40,23 +41,15 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Stage
-from tessel.pipeline.promises import as_promised
+from tessel.pipeline.promises import as_promised, first_error
 
 Result = TypeVar("Result")
 
 
-def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
-    """Run all clauses of a stage on a unit."""
-    return run_clauses(stage.clauses, stage.schemas, unit)
-
-
-def run_clauses(
-    clauses: Sequence[Clause],
-    schemas: Sequence[TableSchema],
-    unit: ProcessingUnit,
-    dynamic: DynamicFilter | None = None,
+def run_stage(
+    stage: Stage, unit: ProcessingUnit, dynamic: DynamicFilter | None = None
 ) -> ProcessingUnit:
-    """Run clauses one after another and hold each to the schema that it promised.
+    """Run the clauses of a stage one after another and hold each to the schema that it promised.
 
     Raises TesselError as the clause raised it, with the clause named. Of several rows that fail it
     is the error of the first one, whichever clause that fails in; ClauseFailedError for any other
@@ -65,13 +58,11 @@ def run_clauses(
 
     Parameters
     ----------
-    schemas
-        The schema before the first clause and after each.
     dynamic
         The dynamic filter of a run, of the clause that opened it; where there is none, a unit that
         is not read has one of its own.
     """
-    result = unit
+    result, clauses, schemas = unit, stage.clauses, stage.schemas
     for at, clause in enumerate(clauses):
         try:
             result = run_clause(clause, schemas[at + 1], result, dynamic=dynamic)
@@ -87,8 +78,6 @@ def run_clauses(
                     part = run_clause(clause, schemas[number + 1], part)
                 return part
 
-            from tessel.pipeline.promises import first_error
-
             first = first_error(clauses, unit, at, error, run)
             if first is error:
                 raise
@@ -101,23 +90,20 @@ def run_clauses(
 
 
 def run_bound(
-    clauses: Sequence[Clause],
-    schemas: Sequence[TableSchema],
-    unit: ProcessingUnit,
-    dynamic: DynamicFilter | None = None,
+    stage: Stage, unit: ProcessingUnit, dynamic: DynamicFilter | None = None
 ) -> ProcessingUnit:
-    """Run clauses as `run_clauses` does, on a unit that may be not read yet, and read it.
+    """Run a stage as `run_stage` does, on a unit that may be not read yet, and read it.
 
     Where a row fails, all rows are read: which of them is the first, in this clause or in one
     behind it, is seen on whole rows.
     """
     try:
-        return run_clauses(clauses, schemas, unit, dynamic)
+        return run_stage(stage, unit, dynamic)
     except TesselError as error:
         if not needs_whole_rows(unit, error):
             raise
         bound = unit
-    return run_clauses(clauses, schemas, bound.read_whole())
+    return run_stage(stage, bound.read_whole())
 
 
 def needs_whole_rows(unit: ProcessingUnit, error: TesselError) -> TypeGuard[BoundUnit]:
@@ -165,7 +151,7 @@ def run_between(
         lambda unit: clause.process_between(unit, before, after),
     ).with_text()
     unit = without_segments(unit) if len(stage.clauses) == 1 else unit
-    return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+    return run_stage(stage.after(1), unit)
 
 
 def carrying_clause(stage: Stage) -> Carries:
@@ -325,6 +311,20 @@ def without_segments(unit: ProcessingUnit) -> ProcessingUnit:
     return ProcessingUnit(unit.ordinal, unit.schema, pieces)
 
 
+def renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUnit:
+    """Return a unit with another number, of another symbol."""
+    pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
+    return ProcessingUnit(ordinal, unit.schema, pieces)
+
+
+def renumbered_units(inputs: Iterable[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
+    """Give the units of several symbols as one sequence, each piece with the number of its own."""
+    ordinals = itertools.count()
+    for symbol, units in enumerate(inputs):
+        for unit in units:
+            yield renumbered(unit, symbol, next(ordinals))
+
+
 def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
     """Return a stage whose clauses that need the other symbols have them; errors name the clause.
 
@@ -357,7 +357,7 @@ def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int
 
 
 def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
-    """Run a stage whose first clause takes a stream; errors and promises as in `run_clauses`."""
+    """Run a stage whose first clause takes a stream; errors and promises as in `run_stage`."""
     clause = stage.clauses[0]
     assert has_capability(clause, Consumes)
     yield from _streamed(stage, clause.consume(units, stage.schemas[0]))
@@ -366,7 +366,7 @@ def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[Pro
 def consume_parts(
     stage: Stage, ordinal: int, bucket: int | None, units: Iterator[ProcessingUnit]
 ) -> ProcessingUnit:
-    """Run a stage on a unit that is more than may be held, from its parts; as `run_clauses`."""
+    """Run a stage on a unit that is more than may be held, from its parts; as `run_stage`."""
     clause = stage.clauses[0]
     consuming: object = clause
     assert has_capability(consuming, Consumes)
@@ -385,7 +385,7 @@ def consume_parts(
     rows = RowRange(0, table.num_rows)
     piece = Piece(table, rows, columns, bucket=bucket, components=tuple(found))
     unit = as_promised(clause, ProcessingUnit(ordinal, schema, [piece]), stage.schemas[1])
-    return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+    return run_stage(stage.after(1), unit)
 
 
 def finish_units(
@@ -398,8 +398,7 @@ def finish_units(
         number, at = ordinal, row
         for table in stage.clauses[0].finish(carry, stage.schemas[0]):
             unit = unit_of_table(number, at, table, stage.schemas[1].index)
-            pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
-            yield unit.with_pieces(pieces, unit.schema)
+            yield renumbered(unit, symbol, number)
             number, at = number + 1, at + table.num_rows
 
     return _streamed(stage, units())
@@ -408,7 +407,7 @@ def finish_units(
 def interleave_units(
     stage: Stage, inputs: Sequence[Iterator[ProcessingUnit]]
 ) -> Iterator[ProcessingUnit]:
-    """Run a stage whose first clause takes several streams; as in `run_clauses`."""
+    """Run a stage whose first clause takes several streams; as in `run_stage`."""
     clause = stage.clauses[0]
     assert has_capability(clause, Interleaves)
     try:
@@ -433,7 +432,7 @@ def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[Proces
         if unit is None:
             return
         unit = as_promised(clause, unit, stage.schemas[1])
-        yield run_clauses(stage.clauses[1:], stage.schemas[1:], without_segments(unit))
+        yield run_stage(stage.after(1), without_segments(unit))
 
 
 def failed_clause(clause: Clause, error: Exception) -> ClauseFailedError:

@@ -35,11 +35,12 @@ from tessel.clauses.sort import MergeSorted
 from tessel.clauses.spill.sorting import KeyRanges
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
+from tessel.lazy import dataclass
 from tessel.pipeline.executor import run_stages
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import combine_carries, finish_units, nothing_carried
 from tessel.spark_exec.carries import CarryScan, few_task, scan_task, split_task
-from tessel.spark_exec.chains import Given, Places
+from tessel.spark_exec.chains import Given, Places, chain_text
 from tessel.spark_exec.errors_wire import error_of, error_row, raise_error_rows
 from tessel.spark_exec.flows import (
     Carries,
@@ -49,9 +50,7 @@ from tessel.spark_exec.flows import (
     NarrowFlow,
     TaskFlow,
     UnionFlow,
-    chain_text,
 )
-from tessel.spark_exec.jobs import Jobs
 from tessel.spark_exec.parts import rows_by_unit, unit_of_rows, unpacked
 from tessel.spark_exec.placement import Step
 from tessel.spark_exec.routing import facts_task, group_task, route_task, sample_task
@@ -85,15 +84,12 @@ _MOST_RANGES, _MOST_SAMPLED = 1 << 14, 1 << 22
 """Each unit can have a part for each range, and samples come to the driver."""
 
 
+@dataclass
 class Barriers:
     """Brings the units of a flow to where the next stage of the plan wants them.
 
-    Parameters
+    Attributes
     ----------
-    jobs
-        Where jobs are run.
-    slots
-        Tasks that run at a time.
     runner
         Runs what has to be known before units can be grouped.
     gathered_bytes
@@ -102,14 +98,9 @@ class Barriers:
         Whether what is about the size of the result comes to the driver a little at a time.
     """
 
-    def __init__(
-        self, jobs: Jobs, slots: int, runner: FlowRunner, gathered_bytes: int, *, few: bool
-    ) -> None:
-        self._jobs = jobs
-        self._slots = slots
-        self._runner = runner
-        self._gathered_bytes = gathered_bytes
-        self._few = few
+    runner: FlowRunner
+    gathered_bytes: int
+    few: bool
 
     def after(
         self,
@@ -164,30 +155,30 @@ class Barriers:
             isinstance(flow, NarrowFlow)
             and isinstance(clause, Combines)
             and flow.total_bytes > _LEAST_BYTES_IN_ROUNDS
-            and len(runs := flow.runs(self._runner.tasks(flow))) > self._slots
+            and len(runs := flow.runs(self.runner.tasks(flow))) > self.runner.slots
         ):
-            others = len(runs) - self._slots
-            stop = runs[self._slots][0]
+            others = len(runs) - self.runner.slots
+            stop = runs[self.runner.slots][0]
             size = 0
-            for unit in self._runner.units(flow.between(0, stop).for_merging(stage)):
+            for unit in self.runner.units(flow.between(0, stop).for_merging(stage)):
                 size += unit.nbytes
                 yield unit
             flow = flow.between(stop, flow.count)
-            size = size * others // self._slots
-            buckets = max(self._slots, size // PARTITION_BYTES)
-            parted = clause.parted(buckets) if size > self._gathered_bytes else None
+            size = size * others // self.runner.slots
+            buckets = max(self.runner.slots, size // PARTITION_BYTES)
+            parted = clause.parted(buckets) if size > self.gathered_bytes else None
             if parted is not None:
-                frame = self._runner.frame(flow.for_merging(stage, parted))
-                grouped = FrameFlow(self._jobs.grouped(frame, buckets), partitions=buckets)
-                yield from self._runner.units(grouped.combined(stage))
+                frame = self.runner.frame(flow.for_merging(stage, parted))
+                grouped = FrameFlow(self.runner.jobs.grouped(frame, buckets), partitions=buckets)
+                yield from self.runner.units(grouped.combined(stage))
                 return
             merged = flow.for_merging(stage)
-            if size > self._gathered_bytes:
-                yield from self._runner.few_at_a_time(merged)
+            if size > self.gathered_bytes:
+                yield from self.runner.few_at_a_time(merged)
                 return
         # Where tasks combine their own units, there is little; what they do not is the result.
-        is_much = not isinstance(flow, NarrowFlow) if isinstance(clause, Combines) else self._few
-        yield from (self._runner.few_at_a_time if is_much else self._runner.units)(merged)
+        is_much = not isinstance(flow, NarrowFlow) if isinstance(clause, Combines) else self.few
+        yield from (self.runner.few_at_a_time if is_much else self.runner.units)(merged)
 
     def _carried(self, flow: TaskFlow, stage: Stage) -> Flow:
         """Summarise all units, then let each be processed with what lies around it.
@@ -195,11 +186,11 @@ class Barriers:
         Summaries of few bytes are combined here, others in tasks, by key.
         """
         if not isinstance(flow, NarrowFlow):
-            flow = self._runner.by_unit(flow)
-        tasks = self._runner.tasks(flow)
-        summaries = self._jobs.kept(self._runner.frame(flow.summarised(stage)))
-        few = self._jobs.mapped(summaries, few_task(self._gathered_bytes // tasks))
-        found = self._runner.rows(few, flow.barriers)
+            flow = self.runner.by_unit(flow)
+        tasks = self.runner.tasks(flow)
+        summaries = self.runner.jobs.kept(self.runner.frame(flow.summarised(stage)))
+        few = self.runner.jobs.mapped(summaries, few_task(self.gathered_bytes // tasks))
+        found = self.runner.rows(few, flow.barriers)
         failed = min(
             (row for row in found if row.rows == ERROR_ROWS), key=lambda row: row.seq, default=None
         )
@@ -209,18 +200,18 @@ class Barriers:
         else:
             carries, failed = self._carries_here(found, stage, failed)
         if failed is None:
-            return self._runner.carried(flow, stage, carries)
+            return self.runner.carried(flow, stage, carries)
         # Units that went on before it, on threads, may have an error that comes first.
-        before = self._runner.carried(self._runner.before(flow, failed.seq), stage, carries)
+        before = self.runner.carried(self.runner.before(flow, failed.seq), stage, carries)
         return DriverFlow(
-            itertools.chain(self._runner.units(before), raising_units(error_of(failed)))
+            itertools.chain(self.runner.units(before), raising_units(error_of(failed)))
         )
 
     def _carries_here(
         self, found: Sequence[WireRow], stage: Stage, failed: WireRow | None
     ) -> tuple[Carries, WireRow | None]:
         """Return what lies around units, and the error at the first of which that is unknown."""
-        kinds = self._runner.kinds
+        kinds = self.runner.kinds
         known = (row for row in found if failed is None or row.seq < failed.seq)
         tables = ((at, unit_of_rows(at, rows, kinds).table) for at, rows in rows_by_unit(known))
         scan = CarryScan(stage, tables, failed)
@@ -238,36 +229,36 @@ class Barriers:
         keys = stage.clauses[0].structure.carry_keys
         buckets = buckets if keys else 1
         if failed is not None:
-            summaries = self._jobs.between(summaries, 0, failed.seq)
-        split = split_task(keys, buckets, self._runner.blob_bytes)
-        parts = self._jobs.grouped(self._jobs.mapped(summaries, split), buckets)
-        scan = scan_task(chain_text(stage), self._runner.plugins, failed)
-        carries = self._jobs.kept(self._jobs.mapped(parts, scan))
-        errors = self._jobs.rows(self._jobs.of_kind(carries, ERROR_ROWS))
+            summaries = self.runner.jobs.between(summaries, 0, failed.seq)
+        split = split_task(keys, buckets, self.runner.blob_bytes)
+        parts = self.runner.jobs.grouped(self.runner.jobs.mapped(summaries, split), buckets)
+        scan = scan_task(chain_text(stage), self.runner.plugins, failed)
+        carries = self.runner.jobs.kept(self.runner.jobs.mapped(parts, scan))
+        errors = self.runner.jobs.rows(self.runner.jobs.of_kind(carries, ERROR_ROWS))
         failed = min(errors, key=lambda row: row.seq, default=failed)
-        return self._jobs.of_kind(carries, CARRY_ROWS), failed
+        return self.runner.jobs.of_kind(carries, CARRY_ROWS), failed
 
     def _finished(self, flow: TaskFlow, stage: Stage, here: Stage) -> Flow:
         """Let the rows of all units pass, and put behind them those that their carry makes."""
-        flow = self._runner.kept(flow)
-        summaries = dict(self._runner.ordered(flow.summarised(stage)))
+        flow = self.runner.kept(flow)
+        summaries = dict(self.runner.ordered(flow.summarised(stage)))
         passed = flow.then(stage)
         try:
             carry = nothing_carried(stage)
             for place, rows in summaries.items():
-                summary = unit_of_rows(place, rows, self._runner.kinds).table
+                summary = unit_of_rows(place, rows, self.runner.kinds).table
                 carry = combine_carries(stage, carry, summary)
-            tail = self._runner.sent(finish_units(here, carry))
+            tail = self.runner.sent(finish_units(here, carry))
         except TesselError as error:  # raised when its turn has come
-            return DriverFlow(itertools.chain(self._runner.units(passed), raising_units(error)))
+            return DriverFlow(itertools.chain(self.runner.units(passed), raising_units(error)))
         return placed_one_after_another([(passed, list(summaries)), tail])
 
     def _by_bucket(self, flow: TaskFlow, stage: Stage, before: Stage | None) -> FrameFlow:
         last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]
         # The planner made as many buckets as keep each in its bytes: each gets a task.
         made_by = Partition, HashJoin, HashAsof, MergeRange
-        partitions = last.buckets if isinstance(last, made_by) else self._slots
-        frame = self._jobs.grouped(self._runner.frame(flow), partitions)
+        partitions = last.buckets if isinstance(last, made_by) else self.runner.slots
+        frame = self.runner.jobs.grouped(self.runner.frame(flow), partitions)
         made = FrameFlow(frame, partitions=partitions, barriers=flow.barriers + 1)
         return made.then(stage)
 
@@ -275,20 +266,20 @@ class Barriers:
         """Let each task order a range of the keys, as a sample tells them; one task what is few."""
         assert isinstance(stage.clauses[0], MergeSorted)
         ordering = stage.clauses[0].ordering
-        ranges = self._runner.tasks(flow)
+        ranges = self.runner.tasks(flow)
         if isinstance(flow, NarrowFlow):
             size = flow.total_bytes
-            is_few = size <= self._gathered_bytes
-            ranges = 1 if is_few else min(max(self._slots, size // PARTITION_BYTES), _MOST_RANGES)
+            ranges = min(max(self.runner.slots, size // PARTITION_BYTES), _MOST_RANGES)
+            ranges = 1 if size <= self.gathered_bytes else ranges
         if ranges == 1:
             return self._all_in_one(flow, stage, given)
-        flow = self._runner.kept(flow)
+        flow = self.runner.kept(flow)
         schema = stage.schemas[0]
         only_keys = Stage((Select(ordering.by),), (schema, schema.select(ordering.by)))
         wanted = min(ranges * _SAMPLED_ROWS, _MOST_SAMPLED)
-        most = max(1, wanted // self._runner.tasks(flow))
+        most = max(1, wanted // self.runner.tasks(flow))
         try:
-            taken = self._runner.ordered(flow.then(only_keys), sample_task(most))
+            taken = self.runner.ordered(flow.then(only_keys), sample_task(most))
             sampled = [part.table for _, rows in taken for part in read_parts(rows)]
         except CancelledError:
             raise
@@ -301,21 +292,21 @@ class Barriers:
         keys = sample.select(ordering.by)
         found = KeyRanges.of_sample(ordering, keys, weights, places, ranges)
         telemetry.emit("barrier", units=len(found), pieces=sample.num_rows)
-        frame = self._jobs.grouped(self._runner.frame(flow, split=found.split), len(found))
+        frame = self.runner.jobs.grouped(self.runner.frame(flow, split=found.split), len(found))
         made = FrameFlow(frame, partitions=len(found), barriers=flow.barriers + 1)
         return made.then(stage, given)
 
     def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and flow.seqs.tolist() == [0]:
             return flow.then(stage, given)  # it is one unit already
-        frame = self._jobs.grouped(self._with_markers(self._runner.frame(flow), [0]), 1)
+        frame = self.runner.jobs.grouped(self._with_markers(self.runner.frame(flow), [0]), 1)
         everything = FrameFlow(frame, everything=True, barriers=flow.barriers + 1)
         return everything.then(stage, given)
 
     def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
         """Add a row to each bucket of which a unit is made also where no part arrives."""
         rows = [WireRow(bucket, 0, MARKER_ROWS, b"") for bucket in buckets]
-        return frame.unionAll(self._jobs.sent_rows(rows))
+        return frame.unionAll(self.runner.jobs.sent_rows(rows))
 
     def routed(self, flow: TaskFlow, stage: Stage) -> FrameFlow:
         """Let the clause group the parts by their facts, then send each where it is wanted.
@@ -323,19 +314,19 @@ class Barriers:
         A task groups them: facts of many parts take much memory, what comes here of them little.
         Units are read and computed twice, which takes no longer than to keep their rows.
         """
-        frame = self._runner.frame(self._runner.kept(flow))
-        facts = self._jobs.grouped(self._jobs.mapped(frame, facts_task()), 1)
-        task = group_task(chain_text(stage), self._runner.plugins, flow.barriers)
-        rows = self._runner.rows(self._jobs.mapped(facts, task), flow.barriers)
+        frame = self.runner.frame(self.runner.kept(flow))
+        facts = self.runner.jobs.grouped(self.runner.jobs.mapped(frame, facts_task()), 1)
+        task = group_task(chain_text(stage), self.runner.plugins, flow.barriers)
+        rows = self.runner.rows(self.runner.jobs.mapped(facts, task), flow.barriers)
         rows = raise_error_rows(sorted(rows, key=lambda row: row.seq))
         told, routes = (row.blob for row in rows)
         (units, parts, size), empty = (each.tolist() for each in unpacked(told))
         telemetry.emit("barrier", units=units, pieces=parts)
-        routed = self._jobs.mapped(frame, route_task(routes))
+        routed = self.runner.jobs.mapped(frame, route_task(routes))
         if empty:
             routed = self._with_markers(routed, empty)
-        partitions = max(1, min(units, max(self._slots, size // PARTITION_BYTES)))
-        grouped = self._jobs.grouped(routed, partitions)
+        partitions = max(1, min(units, max(self.runner.slots, size // PARTITION_BYTES)))
+        grouped = self.runner.jobs.grouped(routed, partitions)
         made = FrameFlow(grouped, partitions=partitions, barriers=flow.barriers + 1)
         return made.then(stage)
 
@@ -344,15 +335,15 @@ class Barriers:
         assert isinstance(clause, Limits)
         demand = clause.demand()
         if not isinstance(flow, NarrowFlow):
-            flow = self._runner.kept(flow)
+            flow = self.runner.kept(flow)
         elif step is not Step.COUNT:
-            rounds = self._runner.few_at_a_time(flow, demand)
+            rounds = self.runner.few_at_a_time(flow, demand)
             if step is Step.FIRST_ROWS:
                 return DriverFlow(run_stages([stage], rounds))
             held, rest = first_units(rounds)
             if sum(unit.nbytes for unit in held) <= MOST_SENT_BYTES:
                 return DriverFlow(run_stages([stage], itertools.chain(held, rest or ())))
-        counted = self._runner.counts(flow, demand)
+        counted = self.runner.counts(flow, demand)
         start, stop = clause.ranges(sum(rows for _, rows in counted))
         cuts: dict[int, tuple[int, int]] = {}
         at = 0
@@ -361,7 +352,7 @@ class Barriers:
             if low < high:
                 cuts[seq] = (low, high)
             at += rows
-        return flow.cut(cuts).then(Stage(stage.clauses[1:], stage.schemas[1:]))
+        return flow.cut(cuts).then(stage.after(1))
 
 
 def placed_one_after_another(flows: Sequence[tuple[TaskFlow, Sequence[int]]]) -> UnionFlow:

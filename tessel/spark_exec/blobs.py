@@ -75,7 +75,28 @@ class PartFacts:
             If the data is not what :meth:`to_json` makes.
         """
         try:
-            return _facts(data)
+            if not isinstance(data, Mapping):
+                raise TypeError("not an object")
+            symbol, fetches, index, bucket, segments, components = map(data.__getitem__, _NAMED)
+            start, end = map(_whole, data["row_range"])
+            times = None if data["time_range"] is None else TimeRange(*data["time_range"])
+            first, last = (0, 0) if times is None else map(_whole, (times.first, times.last))
+            if start > end or first > last:
+                raise ValueError(f"rows {start} to {end}, times {first} to {last}")
+            if min(start, *map(_whole, (symbol, fetches, bucket or 0))) < 0:
+                raise ValueError(
+                    f"row {start}, symbol {symbol}, {fetches} fetches, bucket {bucket}"
+                )
+            return PartFacts(
+                RowRange(start, end),
+                times,
+                symbol,
+                fetches,
+                None if index is None else _text(index),
+                bucket,
+                tuple(map(_text, segments)),
+                tuple((_text(name), _text(plain)) for name, plain in components),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise damaged_part(f"its facts are not valid ({error})") from error
 
@@ -159,28 +180,6 @@ def _opened(table: pa.Table) -> Part:
     if not 0 <= piece < pieces:
         raise damaged_part(f"it is piece {piece} of {pieces}")
     return Part(table.replace_schema_metadata(metadata or None), facts, piece, pieces)
-
-
-def _facts(data: object) -> PartFacts:
-    if not isinstance(data, Mapping):
-        raise TypeError("not an object")
-    symbol, fetches, index, bucket, segments, components = map(data.__getitem__, _NAMED)
-    start, end = map(_whole, data["row_range"])
-    first, last = map(_whole, (0, 0) if data["time_range"] is None else data["time_range"])
-    if start > end or first > last:
-        raise ValueError(f"rows {start} to {end}, times {first} to {last}")
-    if min(start, *map(_whole, (symbol, fetches, bucket or 0))) < 0:
-        raise ValueError(f"row {start}, symbol {symbol}, {fetches} fetches, bucket {bucket}")
-    return PartFacts(
-        RowRange(start, end),
-        None if data["time_range"] is None else TimeRange(first, last),
-        symbol,
-        fetches,
-        None if index is None else _text(index),
-        bucket,
-        tuple(map(_text, segments)),
-        tuple((_text(name), _text(plain)) for name, plain in components),
-    )
 
 
 def _whole(value: object) -> int:

@@ -7,6 +7,7 @@ around it, as the driver does otherwise.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.kernels.group_rows import rows_by_code
+from tessel.lazy import dataclass
 from tessel.pipeline.carrying import carries_between, of_own_keys
 from tessel.pipeline.plan import Stage
 from tessel.spark_exec.chains import carry_row, chain_from_text
@@ -33,10 +35,11 @@ from tessel.spark_exec.wire import (
 )
 
 
+@dataclass
 class CarryScan:
     """The scan over the summaries of units: what lies around each, as wire rows.
 
-    Parameters
+    Attributes
     ----------
     stage
         Its first clause carries.
@@ -46,17 +49,11 @@ class CarryScan:
         The error row of the unit behind these; it is raised when they have been taken.
     """
 
-    def __init__(
-        self,
-        stage: Stage,
-        summaries: Iterable[tuple[int, pa.Table]],
-        failed: WireRow | None = None,
-    ) -> None:
-        self._stage = stage
-        self._summaries = summaries
-        self._failed = failed
-        self._waiting: deque[int] = deque()
-        self._next = 0
+    stage: Stage
+    summaries: Iterable[tuple[int, pa.Table]]
+    failed: WireRow | None = None
+    _waiting: deque[int] = dataclasses.field(default_factory=deque)
+    _next: int = 0
 
     @property
     def next(self) -> int:
@@ -65,19 +62,19 @@ class CarryScan:
 
     def rows(self) -> Iterator[WireRow]:
         """Give the wire rows of the units around which something lies."""
-        for summary, between in carries_between(self._stage, self._taken()):
+        for summary, between in carries_between(self.stage, self._taken()):
             self._next = self._waiting.popleft() + NEXT_UNIT
-            own = of_own_keys(self._stage, summary, between)
+            own = of_own_keys(self.stage, summary, between)
             if own.before.num_rows or own.after.num_rows:
                 yield carry_row(self._next - NEXT_UNIT, own)
 
     def _taken(self) -> Iterator[tuple[pa.Table, pa.Table]]:
-        for place, summary in self._summaries:
+        for place, summary in self.summaries:
             self._waiting.append(place)
             yield summary, summary
-        if self._failed is not None:
-            self._next = self._failed.seq
-            raise_error_rows([self._failed])
+        if self.failed is not None:
+            self._next = self.failed.seq
+            raise_error_rows([self.failed])
 
 
 def few_task(most_bytes: int, *, sizes: bool = False) -> TaskFunction:
@@ -137,8 +134,7 @@ def scan_task(chain: str, plugins: bytes, failed: WireRow | None) -> TaskFunctio
     """
 
     def scan(rows: Iterable[WireRow]) -> Iterator[list[WireRow]]:
-        found = chain_from_text(chain, plugins)
-        stage = Stage(found.clauses, found.schemas)
+        stage = chain_from_text(chain, plugins)
         for _, parts in itertools.groupby(read_parts(rows), key=lambda part: part.bucket):
             scanned = CarryScan(stage, ((part.seq, part.table) for part in parts), failed)
             try:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import concat_tables
-from tessel.clauses.base import Clause
+from tessel.clauses.capabilities import Combines
 from tessel.clauses.registry import find_clause
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.piece import RowRange
@@ -23,20 +23,25 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.pipeline.carrying import Between
 from tessel.pipeline.plan import Stage
-from tessel.pipeline.stage import bound_stage, nothing_carried, run_between, run_clauses, summarise
+from tessel.pipeline.stage import bound_stage, nothing_carried, run_between, run_stage, summarise
 from tessel.spark_exec.blobs import PartFacts, damaged_part, decode, encode
 from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import CARRY_ROWS, WireRow
 
+How = Literal["run", "summary", "carry", "combine"]
+"""What is done with a chain and a unit.
+
+Of a chain whose first clause carries, ``summary`` takes the summary of the unit in its place, and
+``carry`` runs the chain with what was carried to the unit; ``combine`` combines the parts of the
+unit by the first clause.
+"""
+RUN: How = "run"
+SUMMARY: How = "summary"
+CARRY: How = "carry"
 CUT: Literal["cut"] = "cut"
 RENUMBER: Literal["renumber"] = "renumber"
-SUMMARY: Literal["summary"] = "summary"
-CARRY: Literal["carry"] = "carry"
-Step = int | Literal["cut", "renumber", "summary", "carry"]
-"""The number of a chain, a cut of the unit's rows, or a new place in plan order.
-
-Of a chain whose first clause carries, ``summary`` before its number takes the summary of the unit
-in place of the unit; ``carry`` runs it with what was carried to the unit.
+Step = tuple[How, int] | tuple[Literal["cut", "renumber"]]
+"""What is done with the chain of a number, a cut of the unit's rows, or a new place in plan order.
 """
 _LENGTH = struct.Struct("<Q")
 
@@ -68,19 +73,6 @@ def _between(stage: Stage, blobs: Sequence[bytes]) -> Between:
     return Between(concat_tables(before), concat_tables(after))
 
 
-@dataclass(frozen=True)
-class CarryStep:
-    """Do something else with a chain (as JSON) than to run it.
-
-    Of a chain whose first clause carries, ``summary`` takes the summary of a unit, ``carry`` runs
-    it with what was carried to the unit; ``combine`` combines the parts of a unit by the first
-    clause.
-    """
-
-    how: Literal["summary", "carry", "combine"]
-    chain: str
-
-
 @dataclass(frozen=True, eq=False)
 class Places:
     """Where units are put: one after another, as units of one input.
@@ -106,35 +98,25 @@ class Places:
         return (self.symbol, self.first + at) if found else None
 
 
-ReduceStep = str | Mapping[int, tuple[int, int]] | CarryStep | Places
-"""A chain as JSON; the cuts ``[start, stop)`` of units by ``seq``, others are left out; or where
-units are put from here on."""
+ReduceStep = tuple[How, str] | Mapping[int, tuple[int, int]] | Places
+"""What is done with a chain (as JSON); the cuts ``[start, stop)`` of units by ``seq``, others are
+left out; or where units are put from here on."""
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Clauses that run one after another on a unit, and the schema before and after each."""
-
-    clauses: tuple[Clause, ...]
-    schemas: tuple[TableSchema, ...]
-
-    def after(self, done: int) -> Chain:
-        """Return what is left of the chain after the first clauses."""
-        return Chain(self.clauses[done:], self.schemas[done:])
-
-    def run(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Run the clauses on a unit."""
-        return run_clauses(self.clauses, self.schemas, unit)
-
-    def summary(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Return the summary of a unit in its place, for a chain whose first clause carries."""
-        return unit.replace(summarise(Stage(self.clauses, self.schemas), unit))
-
-    def run_carried(self, unit: ProcessingUnit, blobs: Sequence[bytes]) -> ProcessingUnit:
-        """Run the clauses, of which the first carries, with what wire rows brought to the unit."""
-        stage = Stage(self.clauses, self.schemas)
-        between = _between(stage, blobs)
-        return run_between(stage, unit, between.before, between.after)
+def run_chain(
+    how: How, chain: Stage, unit: ProcessingUnit, blobs: Sequence[bytes] = ()
+) -> ProcessingUnit:
+    """Do with a chain and a unit what a step says; ``blobs`` are what wire rows brought to it."""
+    if how == RUN:
+        return run_stage(chain, unit)
+    if how == SUMMARY:
+        return unit.replace(summarise(chain, unit))
+    if how == CARRY:
+        between = _between(chain, blobs)
+        return run_between(chain, unit, between.before, between.after)
+    clause = chain.clauses[0]
+    assert isinstance(clause, Combines)
+    return clause.combined([unit])
 
 
 @dataclass(frozen=True)
@@ -174,33 +156,31 @@ def given_tables(tables: Sequence[pa.Table]) -> Given:
     return Given(tuple(hashlib.sha256(blob).hexdigest() for blob in blobs), blobs)
 
 
-def chain_to_json(chain: Chain, given: Given | None = None) -> dict[str, Any]:
-    """Return a chain as plain data; of what its clauses are given, the digests."""
+def chain_text(chain: Stage, given: Given | None = None) -> str:
+    """Return clauses with their schemas as JSON; of what the clauses are given, the digests."""
     plain: dict[str, Any] = {
         "clauses": [clause.to_json() for clause in chain.clauses],
         "schemas": [schema.to_json() for schema in chain.schemas],
     }
-    return plain if given is None else plain | {"given": given.digests}
+    more = {} if given is None else {"given": given.digests}
+    return json.dumps(plain | more, separators=(",", ":"))
 
 
-def ready_chain(text: str, plugins: bytes, given: Given) -> Chain:
+def ready_chain(text: str, plugins: bytes, given: Given) -> Stage:
     """Return a chain; its clauses over several symbols have what they were given."""
     return _given_chain(text, plugins, given) if given.blobs else chain_from_text(text, plugins)
 
 
 # Each may hold a table, and what was built of it: few are kept.
 @functools.lru_cache(maxsize=4)
-def _given_chain(text: str, plugins: bytes, given: Given) -> Chain:
+def _given_chain(text: str, plugins: bytes, given: Given) -> Stage:
     chain = chain_from_text(text, plugins)
     digests = json.loads(text).get("given", [])
-    if not digests:
-        return chain
-    stage = bound_stage(Stage(chain.clauses, chain.schemas), given.tables(digests))
-    return Chain(stage.clauses, stage.schemas)
+    return bound_stage(chain, given.tables(digests)) if digests else chain
 
 
 @functools.lru_cache(maxsize=256)
-def chain_from_text(text: str, plugins: bytes) -> Chain:
+def chain_from_text(text: str, plugins: bytes) -> Stage:
     """Return the chain that a text of JSON describes, with plug-ins at hand."""
     # The plug-ins are part of the key: a class that was changed in a notebook has the same name.
     known = load_plugins(plugins)
@@ -208,4 +188,4 @@ def chain_from_text(text: str, plugins: bytes) -> Chain:
     schemas = tuple(TableSchema.from_json(item) for item in data["schemas"])
     found = [known.get(item["clause"]) or find_clause(item["clause"]) for item in data["clauses"]]
     clauses = [cls.from_json(item) for cls, item in zip(found, data["clauses"], strict=True)]
-    return Chain(tuple(clauses), schemas)
+    return Stage(tuple(clauses), schemas)

@@ -21,7 +21,7 @@ from tessel.errors import SparkError, TesselError
 from tessel.lazy import dataclass
 from tessel.spark_exec.aot import aot_cache
 from tessel.spark_exec.blobs import PartFacts
-from tessel.spark_exec.errors_wire import from_driver_exception
+from tessel.spark_exec.errors_wire import spark_errors
 from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_candidates
 from tessel.spark_exec.runtime import (
     active_session,
@@ -30,7 +30,7 @@ from tessel.spark_exec.runtime import (
     own_java,
     spark_session,
 )
-from tessel.spark_exec.settings import spark_home
+from tessel.spark_exec.settings import DAEMON_MODULE, spark_home
 from tessel.spark_exec.versions import collected, pyspark_version
 from tessel.spark_exec.wire import WIRE_DDL, read_parts, received, sequence, wire_batch, wire_rows
 
@@ -139,11 +139,9 @@ def _examine_session(facts: dict[str, Any], master: str | None) -> SparkSession:
 
 def _one_row(session: SparkSession) -> dict[str, str]:
     ignore_pandas_notice()
-    try:
+    with spark_errors():
         frame = session.range(0, 1, 1, 1).mapInArrow(_introduce_worker, WIRE_DDL)
         answer = collected(frame)
-    except Exception as error:
-        raise from_driver_exception(error) from error
     parts = list(read_parts(received(answer.to_batches())))
     if len(parts) != 1 or parts[0].table.num_rows != 1:
         raise SparkError(f"one row was sent to a worker, and {len(parts)} parts came back")
@@ -152,18 +150,14 @@ def _one_row(session: SparkSession) -> dict[str, str]:
 
 
 def _introduce_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    started = getattr(sys.modules.get("__main__"), "__spec__", None)
     for batch in batches:
         row = {
             "python": f"{platform.python_version()} ({sys.executable})",
             "pyarrow": pa.__version__,
             "tessel": str(Path(__file__).parents[1]),
-            "daemon": "ours" if "tessel.spark_exec.daemon" in _started_modules() else "pyspark's",
+            "daemon": "ours" if getattr(started, "name", "") == DAEMON_MODULE else "pyspark's",
         }
         table = pa.Table.from_pylist([row])
         facts = PartFacts(RowRange(0, batch.num_rows))
         yield wire_batch(wire_rows(table, facts, seq=sequence(0, 0)))
-
-
-def _started_modules() -> set[str]:
-    specification = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return set() if specification is None else {specification.name}

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tessel.errors import SparkError
 from tessel.lazy import dataclass
@@ -93,7 +93,9 @@ class DriverLog:
         with os.fdopen(self._descriptor, encoding="utf-8", errors="replace") as pipe:
             for line in pipe:
                 if _OF_CLIENT.search(line):
-                    self._count_end(line)
+                    if ended := _ENDED.search(line):
+                        self.last_end = ended[1] or ended[0]
+                        self.executors_ended += 1
                     continue
                 self._lines.append(line.rstrip("\n"))
                 if self._forwarding:
@@ -101,12 +103,6 @@ class DriverLog:
                     # or the JVM blocks.
                     with contextlib.suppress(ValueError, OSError, AttributeError):
                         sys.stderr.write(line)
-
-    def _count_end(self, line: str) -> None:
-        ended = _ENDED.search(line)
-        if ended is not None:
-            self.last_end = ended[1] or ended[0]
-            self.executors_ended += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,21 +194,17 @@ def started_driver(conf: SparkConf) -> Driver:
     reading, writing = os.pipe()
     log = DriverLog(reading)
     try:
-        gateway: Any = java_gateway.launch_gateway(
-            conf=conf, popen_kwargs={"stdout": writing, "stderr": writing}
-        )  # type: ignore[no-untyped-call]
+        with os.fdopen(writing, "wb") as pipe:
+            gateway: Any = java_gateway.launch_gateway(
+                conf=conf, popen_kwargs={"stdout": pipe, "stderr": pipe}
+            )  # type: ignore[no-untyped-call]
     except Exception as error:
-        os.close(writing)
         log.join()
         raise SparkError(
             "the Java process of Spark ended before it could be used",
             detail=log.tail() or str(error),
             hint="`tessel spark doctor` shows which Java is used and why",
         ) from error
-    except BaseException:
-        os.close(writing)
-        raise
-    os.close(writing)
     return Driver(gateway, log)
 
 
@@ -238,7 +230,8 @@ def check_answers(master: str) -> None:
     deadline = time.monotonic() + current().spark_start_timeout
     problems = []
     for address in match[1].split(","):
-        host, _, given = address.rpartition(":") if _has_port(address) else (address, "", "")
+        has_port = re.search(r":\d*$", address) is not None
+        host, _, given = address.rpartition(":") if has_port else (address, "", "")
         patience = min(_LONGEST_TRY_SECONDS, max(0.1, deadline - time.monotonic()))
         try:
             place = (host.strip("[]"), int(given or port))
@@ -247,10 +240,6 @@ def check_answers(master: str) -> None:
         except (OSError, ValueError, OverflowError) as error:
             problems.append(f"{address}: {error}")
     raise SparkError.no_answer(master, "\n".join(problems))
-
-
-def _has_port(address: str) -> bool:
-    return re.search(r":\d*$", address) is not None and not address.endswith("]")
 
 
 @contextlib.contextmanager
@@ -342,12 +331,6 @@ class DeadExecutors:
         self.last_end = ended[-1] if ended else ""
 
 
-class _Tagged(Protocol):
-    """A job of which it is known how many of its tasks are done, and how many there are."""
-
-    def tasks(self) -> tuple[int, int]: ...
-
-
 class EndedExecutors:
     """Ends a job whose executors end again and again: a standalone master starts them without end.
 
@@ -355,13 +338,15 @@ class EndedExecutors:
     ----------
     log
         What counts them, or None.
-    tag
-        Of the job.
+    tasks
+        Tells how many tasks of the job are done, and how many there are.
     """
 
-    def __init__(self, log: DriverLog | DeadExecutors | None, tag: _Tagged) -> None:
+    def __init__(
+        self, log: DriverLog | DeadExecutors | None, tasks: Callable[[], tuple[int, int]]
+    ) -> None:
         self._log = log
-        self._tag = tag
+        self._tasks = tasks
         self._done = 0
         self._first = self._seen = 0 if log is None else log.executors_ended
 
@@ -370,7 +355,7 @@ class EndedExecutors:
         if self._log is None or self._log.executors_ended == self._seen:
             return
         self._seen = self._log.executors_ended
-        done, _ = self._tag.tasks()
+        done, _ = self._tasks()
         if done > self._done:
             self._done, self._first = done, self._seen
         if self._seen - self._first >= _MOST_ENDED_EXECUTORS:

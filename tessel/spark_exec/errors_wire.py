@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import re
 import traceback
@@ -276,6 +277,17 @@ def from_driver_exception(error: BaseException) -> TesselError:
     return SparkError(
         f"the Spark job failed: {first.strip() or type(error).__name__}", type=type(error).__name__
     )
+
+
+@contextlib.contextmanager
+def spark_errors() -> Iterator[None]:
+    """Let errors that Spark raises in a block be the typed errors that are inside."""
+    try:
+        yield
+    except TesselError:
+        raise
+    except Exception as error:
+        raise from_driver_exception(error) from error
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ unit; none of units that a limit would not have asked for.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import itertools
 import json
 import weakref
@@ -23,10 +23,11 @@ from tessel.clauses.capabilities import Broadcasts
 from tessel.display.documents import Table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
+from tessel.errors.root import naming
 from tessel.lazy import dataclass
 from tessel.pipeline.executor import result_table, run_units, symbols_of
 from tessel.pipeline.plan import Plan, SourcePlan, Stage, answered, plugins_of
-from tessel.pipeline.stage import bound_stage, interleave_units
+from tessel.pipeline.stage import bound_stage, interleave_units, renumbered_units
 from tessel.pipeline.staging import Staging
 from tessel.spark_exec.barriers import Barriers, placed_one_after_another
 from tessel.spark_exec.chains import Given, given_tables
@@ -128,16 +129,11 @@ class SparkExecutor:
         return self._tables(plan, few=True)
 
     def _tables(self, plan: Plan, *, few: bool) -> Iterator[pa.Table]:
-        asked = plan
-        with Jobs(self._session) as jobs:
-            try:
-                runner, flow = self._walked(plan, jobs, few=few)
-                for unit in runner.few_at_a_time(flow) if few else runner.units(flow):
-                    if unit.num_rows:
-                        yield unit.table
-            except TesselError as error:
-                error.with_context(symbol=symbols_of(asked))
-                raise
+        with Jobs(self._session) as jobs, naming(symbol=lambda: symbols_of(plan)):
+            runner, flow = self._walked(plan, jobs, few=few)
+            for unit in runner.few_at_a_time(flow) if few else runner.units(flow):
+                if unit.num_rows:
+                    yield unit.table
 
     def frame(self, plan: Plan) -> DataFrame:
         """Return the result of a plan as a DataFrame: its last stage runs when that is asked for.
@@ -156,8 +152,8 @@ class SparkExecutor:
         from tessel.spark_exec.source.types import spark_schema
 
         declared = spark_schema(plan.schema.arrow)
-        jobs = Jobs(self._session)
-        try:
+        with naming(symbol=lambda: symbols_of(plan)), contextlib.ExitStack() as stack:
+            jobs = stack.enter_context(Jobs(self._session))
             runner, flow = self._walked(plan, jobs)
             if _in_tasks(flow):
                 made = runner.typed_frame(flow, declared)
@@ -165,13 +161,8 @@ class SparkExecutor:
                 units = runner.units(flow)
                 table = result_table((unit.table for unit in units if unit.num_rows), plan.schema)
                 made = frame_of(self._session, table)
-        except BaseException as error:
-            jobs.close()
-            if isinstance(error, TesselError):
-                error.with_context(symbol=symbols_of(plan))
-            raise
-        # What it keeps is only a cache: frames derived from this one may outlive it.
-        weakref.finalize(made, jobs.close).atexit = False
+            # What it keeps is only a cache: frames derived from this one may outlive it.
+            weakref.finalize(made, stack.pop_all().close).atexit = False
         return made
 
     def staged(self, plan: Plan, staging: Staging) -> list[StagedRows]:
@@ -181,19 +172,15 @@ class SparkExecutor:
         that is written too.
         """
         _checked_address(staging.store.objects)
-        with Jobs(self._session) as jobs:
-            try:
-                runner, flow = self._walked(plan, jobs, few=True)
-                if _in_tasks(flow):
-                    task = stage_task(staging, flow.barriers)
-                    told = [row for _, unit in runner.ordered(flow, task) for row in unit]
-                    found = [StagedRows.from_json(json.loads(row.blob)) for row in told]
-                    return found or [staging.staged((), 0)]
-                units = runner.units(flow)
-                return [staging.staged((unit.table for unit in units if unit.num_rows), 0)]
-            except TesselError as error:
-                error.with_context(symbol=symbols_of(plan))
-                raise
+        with Jobs(self._session) as jobs, naming(symbol=lambda: symbols_of(plan)):
+            runner, flow = self._walked(plan, jobs, few=True)
+            if _in_tasks(flow):
+                task = stage_task(staging, flow.barriers)
+                told = [row for _, unit in runner.ordered(flow, task) for row in unit]
+                found = [StagedRows.from_json(json.loads(row.blob)) for row in told]
+                return found or [staging.staged((), 0)]
+            units = runner.units(flow)
+            return [staging.staged((unit.table for unit in units if unit.num_rows), 0)]
 
     def _walked(self, plan: Plan, jobs: Jobs, *, few: bool = False) -> tuple[FlowRunner, Flow]:
         """Answer the questions of a plan, and return where its result is.
@@ -202,12 +189,12 @@ class SparkExecutor:
         """
         plan = answered(plan, self.run, least=_WORTH_A_JOB)
         telemetry.emit("query.run", plan=plan)
-        address = _visible_address(plan)
+        address = json.dumps(_checked_address(plan.sources[0].view.source().objects))
         classes = plugins_of(plan)
         kinds, plugins = kinds_of(classes), packed_plugins(classes)
         runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
-        barriers = Barriers(jobs, self.slots, runner, self.gathered_bytes, few=few)
-        return runner, _Walk(address, runner, barriers, joins_units=not classes).flow(plan)
+        barriers = Barriers(runner, self.gathered_bytes, few)
+        return runner, _Walk(address, runner, barriers).flow(plan)
 
 
 @dataclass(frozen=True)
@@ -218,16 +205,13 @@ class _Given:
     tables: Given
 
 
+@dataclass
 class _Walk(Walk[Flow]):
     """Walks a plan that runs."""
 
-    def __init__(
-        self, address: str, runner: FlowRunner, barriers: Barriers, *, joins_units: bool
-    ) -> None:
-        self._joins_units = joins_units
-        self._address = address
-        self._runner = runner
-        self._barriers = barriers
+    address: str
+    runner: FlowRunner
+    barriers: Barriers
 
     def after(
         self, flow: Flow, plan: Plan, number: int, inputs: Inputs, given: _Given | None
@@ -238,7 +222,7 @@ class _Walk(Walk[Flow]):
             here = given.bound[number]
             known = given.tables if any(isinstance(c, Broadcasts) for c in stage.clauses) else None
         step = step_of(data_of(flow), stage, is_last=not inputs and stage is plan.stages[-1])
-        return self._barriers.after(flow, step, stage, before, here, known)
+        return self.barriers.after(flow, step, stage, before, here, known)
 
     def source(self, source: SourcePlan, first: Stage, inputs: Inputs) -> NarrowFlow:
         """Return the units of a symbol; a clause that groups them is first given none that ran.
@@ -250,8 +234,8 @@ class _Walk(Walk[Flow]):
         return NarrowFlow.from_source(
             SourcePlan(source.view, source.read.cut_by_row_slice) if is_cut else source,
             None if first.is_read_apart else first,
-            self._address,
-            joins_units=self._joins_units,
+            self.address,
+            joins_units=not self.runner.plugins,
         )
 
     def in_turn(self, flows: list[Flow], first: Stage, inputs: Inputs) -> Flow:
@@ -263,8 +247,8 @@ class _Walk(Walk[Flow]):
         if in_turn([data_of(flow) for flow in flows], clause) is not Data.HERE:
             beside = self._beside(flows)
             if beside is not None:
-                return self._barriers.routed(beside, first)
-        units = [self._runner.few_at_a_time(flow) for flow in flows]
+                return self.barriers.routed(beside, first)
+        units = [self.runner.few_at_a_time(flow) for flow in flows]
         return DriverFlow(interleave_units(first, units))
 
     def given(self, plan: Plan, others: Sequence[tuple[Plan, Inputs]]) -> _Given:
@@ -280,7 +264,7 @@ class _Walk(Walk[Flow]):
         """Give the units of an input that is wanted here; one of few bytes is also run here."""
         if is_read_here(part):
             return run_units(part)
-        return self._runner.units(self.flow(part, inputs))
+        return self.runner.units(self.flow(part, inputs))
 
     def side(self, plan: Plan, inputs: Inputs) -> Flow:
         """Return the flow of one of several inputs; its error is raised when its turn has come."""
@@ -291,7 +275,7 @@ class _Walk(Walk[Flow]):
 
     def side_by_side(self, flows: list[Flow]) -> Flow:
         """Return the units of several inputs, one input after another."""
-        return self._beside(flows) or DriverFlow(self._chained(flows))
+        return self._beside(flows) or DriverFlow(renumbered_units(map(self.runner.units, flows)))
 
     def _beside(self, flows: list[Flow]) -> TaskFlow | None:
         """Return the same where tasks make some of them, and the others can be sent out."""
@@ -319,22 +303,14 @@ class _Walk(Walk[Flow]):
         try:
             return placed_one_after_another(
                 [
-                    self._runner.counted(flow)
+                    self.runner.counted(flow)
                     if not isinstance(flow, DriverFlow)
-                    else self._runner.sent(iter(sent[at]))
+                    else self.runner.sent(iter(sent[at]))
                     for at, flow in enumerate(flows)
                 ]
             )
         except TesselError:
             return None
-
-    def _chained(self, flows: Sequence[Flow]) -> Iterator[ProcessingUnit]:
-        ordinal = 0
-        for symbol, flow in enumerate(flows):
-            for unit in self._runner.units(flow):
-                pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
-                yield ProcessingUnit(ordinal, unit.schema, pieces)
-                ordinal += 1
 
 
 def _in_tasks(flow: Flow) -> TypeGuard[TaskFlow]:
@@ -344,15 +320,8 @@ def _in_tasks(flow: Flow) -> TypeGuard[TaskFlow]:
     return not isinstance(flow, DriverFlow)
 
 
-def _visible_address(plan: Plan) -> str:
-    """Return where the store is, as JSON, if processes of their own can open it."""
-    first = plan.inputs[0]
-    if isinstance(first, Plan):
-        return _visible_address(first)
-    return json.dumps(_checked_address(first.view.source().objects))
-
-
 def _checked_address(objects: ObjectStore) -> dict[str, Any]:
+    """Return where a store is, if processes of their own can open it."""
     if objects.uri.startswith("memory:"):
         raise StoreNotVisibleError.in_memory(objects.uri)
     return address_of(objects)

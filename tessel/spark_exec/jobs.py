@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from tessel import telemetry
 from tessel.cancelling import check_cancelled, current_flag
 from tessel.closing import Closing
-from tessel.errors import TesselError
 from tessel.lazy import dataclass
 from tessel.spark_exec.driver import DeadExecutors, DriverLog, EndedExecutors
-from tessel.spark_exec.errors_wire import from_driver_exception
+from tessel.spark_exec.errors_wire import spark_errors
 from tessel.spark_exec.runtime import ignore_pandas_notice, is_own_session, log_of_executors
 from tessel.spark_exec.shipping import of_streams, shipped
 from tessel.spark_exec.task_events import EventsOfTasks, told_by_task, without_events
@@ -63,7 +62,7 @@ def slots_of_session(session: SparkSession) -> int:
     """
     from pyspark.sql import functions
 
-    with _spark_errors():
+    with spark_errors():
         context = _context(session)
         if context is not None:
             return max(1, int(context.defaultParallelism))
@@ -99,7 +98,7 @@ class Jobs(Closing):
 
         They go to tasks as data, each to one, where what a function holds goes to all.
         """
-        with _spark_errors():
+        with spark_errors():
             return sent(self._session, table)
 
     def sent_rows(self, rows: Sequence[WireRow]) -> DataFrame:
@@ -113,14 +112,14 @@ class Jobs(Closing):
         ignore_pandas_notice()
         if self._events is not None:
             task = told_by_task(task) if schema == WIRE_DDL else without_events(task)
-        with _spark_errors():
+        with spark_errors():
             return frame.mapInArrow(shipped(task), schema)
 
     def grouped(self, frame: DataFrame, partitions: int) -> DataFrame:
         """Return a frame with all rows of a bucket in one of so many partitions."""
         from pyspark.sql import functions
 
-        with _spark_errors():
+        with spark_errors():
             number = functions.col("bucket") % functions.lit(partitions)
             return partitioned(frame, number, partitions)
 
@@ -128,7 +127,7 @@ class Jobs(Closing):
         """Return wire rows, each in the bucket of the unit that its ``seq`` is of; errors stay."""
         from pyspark.sql import functions as f
 
-        with _spark_errors():
+        with spark_errors():
             number = f.shiftright("seq", UNIT_SHIFT).bitwiseAND(MOST_UNITS).cast("int")
             kept = f.when(f.col("rows") == ERROR_ROWS, f.col("bucket")).otherwise(number)
             return frame.select(kept.alias("bucket"), "seq", "rows", "blob")
@@ -155,7 +154,7 @@ class Jobs(Closing):
         from pyspark.sql import functions as f
 
         tasks, first = np.unique(np.searchsorted(stops, units, "right"), return_index=True)
-        with _spark_errors():
+        with spark_errors():
             seq = f.col("seq")
             firsts = f.array(*map(f.lit, seqs[first].tolist()))
             passed = f.size(f.filter(firsts, lambda begin: begin <= seq))
@@ -165,24 +164,24 @@ class Jobs(Closing):
 
     def of_kind(self, frame: DataFrame, kind: int) -> DataFrame:
         """Return the wire rows whose ``rows`` are a sign, such as that of errors."""
-        with _spark_errors():
+        with spark_errors():
             return frame.where(f"rows = {kind}")
 
     def between(self, frame: DataFrame, first: int, stop: int) -> DataFrame:
         """Return the wire rows whose ``seq`` is in ``[first, stop)``."""
-        with _spark_errors():
+        with spark_errors():
             return frame.where(f"seq >= {first} and seq < {stop}")
 
     def exchanged(self, frame: DataFrame) -> DataFrame:
         """Return the frame; no job makes the exchange that its rows come of a second time."""
         if not self.takes_rows:
             return self.kept(frame)
-        with _spark_errors():
+        with spark_errors():
             return _interruptible(lambda: read_again(frame), self._session)
 
     def kept(self, frame: DataFrame) -> DataFrame:
         """Return the frame; what it computes is kept until the query ends."""
-        with _spark_errors():
+        with spark_errors():
             frame = frame.persist()
         self._kept.append(frame)
         return frame
@@ -231,20 +230,10 @@ class Jobs(Closing):
         return self._ran(work)
 
     def _ran(self, work: Callable[[], list[pa.RecordBatch]]) -> list[WireRow]:
-        with telemetry.span("spark.job"), _spark_errors():
+        with telemetry.span("spark.job"), spark_errors():
             batches = _interruptible(work, self._session)
         rows = received(batches)
         return list(rows) if self._events is None else self._events.taken(rows)
-
-
-@contextlib.contextmanager
-def _spark_errors() -> Iterator[None]:
-    try:
-        yield
-    except TesselError:
-        raise
-    except Exception as error:
-        raise from_driver_exception(error) from error
 
 
 @dataclass
@@ -347,7 +336,7 @@ def _interruptible(work: Callable[[], T], session: SparkSession) -> T:
         return work()
     check_cancelled()
     tag = _Tag(session)
-    ended = EndedExecutors(log, tag)
+    ended = EndedExecutors(log, tag.tasks)
     result: Future[T] = Future()
 
     def run() -> None:

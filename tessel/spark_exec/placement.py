@@ -115,13 +115,7 @@ def in_turn(sides: Collection[Data], clause: Clause) -> Data:
 
 def is_read_here(plan: Plan) -> bool:
     """Return whether a plan whose result is wanted here is of few bytes, and run here."""
-    return _bytes(plan) <= _MOST_BYTES_READ_HERE
-
-
-def _bytes(plan: Plan | SourcePlan) -> int:
-    if isinstance(plan, SourcePlan):
-        return int(plan.index.bytes.sum())
-    return sum(map(_bytes, plan.inputs))
+    return plan.bytes <= _MOST_BYTES_READ_HERE
 
 
 Inputs = tuple[int, ...]

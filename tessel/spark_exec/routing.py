@@ -44,10 +44,13 @@ def sample_task(most: int) -> TaskFunction:
     behind the ``seq`` of their unit.
     """
 
+    def place_of(row: WireRow) -> int | None:
+        return None if row.rows in NO_DATA else place_of_unit(row.seq)
+
     def sample(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         held: list[pa.Table] = []
         step, passed, rows_held, seq = 1, 0, 0, 0
-        for place, rows in itertools.groupby(received(batches), _place):
+        for place, rows in itertools.groupby(received(batches), place_of):
             if place is None:
                 yield list(rows)
                 continue
@@ -69,10 +72,6 @@ def sample_task(most: int) -> TaskFunction:
             yield wire_rows(table, PartFacts(RowRange(0, rows_held)), seq=seq)
 
     return typed_errors(lambda batches: packed_rows(sample(batches)))
-
-
-def _place(row: WireRow) -> int | None:
-    return None if row.rows in NO_DATA else place_of_unit(row.seq)
 
 
 # --- facts ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
+from tessel.lazy import dataclass
 from tessel.pipeline.plan import Stage
 from tessel.spark_exec.carries import few_task
 from tessel.spark_exec.errors_wire import raise_error_rows
@@ -40,6 +41,7 @@ from tessel.spark_exec.tasks import (
     reduce_task,
     source_task,
 )
+from tessel.spark_exec.unit_columns import tasks_of
 from tessel.spark_exec.units import in_turn, raising_units
 from tessel.spark_exec.wire import (
     ERROR_ROWS,
@@ -66,10 +68,11 @@ _MOST_EXPANSION = 8
 """From bytes that are stored to those of a result, for units of which none was computed yet."""
 
 
+@dataclass
 class FlowRunner:
     """Runs the flows of one plan as jobs.
 
-    Parameters
+    Attributes
     ----------
     jobs
         Where jobs are run.
@@ -83,19 +86,11 @@ class FlowRunner:
         The classes of components by name.
     """
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        slots: int,
-        plugins: bytes,
-        blob_bytes: int,
-        kinds: Mapping[str, type],
-    ) -> None:
-        self._jobs = jobs
-        self._slots = slots
-        self.plugins = plugins
-        self.blob_bytes = blob_bytes
-        self.kinds = kinds
+    jobs: Jobs
+    slots: int
+    plugins: bytes
+    blob_bytes: int
+    kinds: Mapping[str, type]
 
     def frame(
         self, flow: TaskFlow, then: TaskFunction | None = None, split: UnitSplit | None = None
@@ -107,7 +102,7 @@ class FlowRunner:
                 frames.append(self.frame(part, then, split))
                 less = flow.barriers - part.barriers
                 if less:
-                    frames[-1] = self._jobs.mapped(frames[-1], later_errors_task(less))
+                    frames[-1] = self.jobs.mapped(frames[-1], later_errors_task(less))
             return functools.reduce(lambda one, other: one.unionAll(other), frames)
         if isinstance(flow, FrameFlow):
             task = reduce_task(
@@ -119,8 +114,8 @@ class FlowRunner:
                 flow.given,
                 split,
             )
-            return self._jobs.mapped(flow.frame, in_turn(task, then))
-        return self._jobs.mapped(self._told(flow), in_turn(self._source(flow, split), then))
+            return self.jobs.mapped(flow.frame, in_turn(task, then))
+        return self.jobs.mapped(self._told(flow), in_turn(self._source(flow, split), then))
 
     def _source(self, flow: NarrowFlow, split: UnitSplit | None = None) -> TaskFunction:
         return source_task(
@@ -129,7 +124,7 @@ class FlowRunner:
 
     def by_unit(self, flow: TaskFlow) -> FrameFlow:
         """Return the units of a flow as wire rows in buckets of their own."""
-        frame = self._jobs.by_unit(self.frame(self.kept(flow)))
+        frame = self.jobs.by_unit(self.frame(self.kept(flow)))
         return FrameFlow(frame, partitions=self.tasks(flow), barriers=flow.barriers)
 
     def carried(
@@ -141,25 +136,25 @@ class FlowRunner:
         """
         if isinstance(flow, NarrowFlow):
             return flow.carried(stage, carries)
-        sent = self._jobs.sent_rows(carries) if isinstance(carries, list) else carries
-        both = flow.frame.unionAll(self._jobs.by_unit(sent))
-        frame = self._jobs.grouped(both, flow.partitions)
+        sent = self.jobs.sent_rows(carries) if isinstance(carries, list) else carries
+        both = flow.frame.unionAll(self.jobs.by_unit(sent))
+        frame = self.jobs.grouped(both, flow.partitions)
         return dataclasses.replace(flow, frame=frame, barriers=flow.barriers + 1).carried(stage)
 
     def before(self, flow: NarrowFlow | FrameFlow, place: int) -> NarrowFlow | FrameFlow:
         """Return the units of a flow, in buckets of their own, that lie before a place."""
         if isinstance(flow, NarrowFlow):
             return flow.between(0, int(np.searchsorted(flow.seqs, place)))
-        return dataclasses.replace(flow, frame=self._jobs.between(flow.frame, 0, place))
+        return dataclasses.replace(flow, frame=self.jobs.between(flow.frame, 0, place))
 
     def typed_frame(self, flow: TaskFlow, declared: StructType) -> DataFrame:
         """Return the rows of a flow's units as columns of Spark's types."""
         from tessel.spark_exec.source.rows import parts_task, units_task
 
         if not isinstance(flow, NarrowFlow):
-            return self._jobs.mapped(self.frame(flow), parts_task(declared), declared)
+            return self.jobs.mapped(self.frame(flow), parts_task(declared), declared)
         task = units_task(flow.head(), self.plugins, flow.given, declared)
-        return self._jobs.mapped(self._told(flow), task, declared)
+        return self.jobs.mapped(self._told(flow), task, declared)
 
     def tasks(self, flow: TaskFlow) -> int:
         """Return how many tasks at most make the units of a flow."""
@@ -167,7 +162,7 @@ class FlowRunner:
             return sum(map(self.tasks, flow.parts))
         if isinstance(flow, FrameFlow):
             return flow.partitions
-        return flow.tasks(self._slots, has_plugins=bool(self.plugins))
+        return tasks_of(flow.total_bytes, self.slots, has_plugins=bool(self.plugins))
 
     def _rows_told(self, flow: NarrowFlow) -> tuple[list[list[WireRow]], list[DataFrame]]:
         """Return the rows that each task gets: the plan of its units, and the carries into them.
@@ -188,7 +183,7 @@ class FlowRunner:
                         task = to[row.seq]
                         told[task].append(WireRow(task, row.seq + chain, row.rows, row.blob))
             elif len(units):
-                frames.append(self._jobs.sent_on(carries, stops, units, seqs, chain))
+                frames.append(self.jobs.sent_on(carries, stops, units, seqs, chain))
         return told, frames
 
     def _told(self, flow: NarrowFlow) -> DataFrame:
@@ -197,13 +192,13 @@ class FlowRunner:
         table = pa.Table.from_batches([wire_batch(itertools.chain.from_iterable(told))])
         tasks = len(told)
         told.clear()  # of a million segments they are 20 MB
-        frame = self._jobs.sent(table)
+        frame = self.jobs.sent(table)
         for more in frames:
             frame = frame.unionAll(more)
         # Spark puts rows that are sent into no more partitions than it has slots, and many bytes of
         # them into fewer.
-        apart = tasks <= self._slots and table.nbytes <= MOST_SENT_BYTES
-        return frame if apart and not flow.carries else self._jobs.grouped(frame, tasks)
+        apart = tasks <= self.slots and table.nbytes <= MOST_SENT_BYTES
+        return frame if apart and not flow.carries else self.jobs.grouped(frame, tasks)
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""
@@ -229,15 +224,15 @@ class FlowRunner:
 
     def made(self, flow: TaskFlow, then: TaskFunction | None = None) -> list[WireRow]:
         """Run a flow and return its rows, which ``then`` changes in the same tasks."""
-        if isinstance(flow, NarrowFlow) and self._jobs.takes_rows:
+        if isinstance(flow, NarrowFlow) and self.jobs.takes_rows:
             told, frames = self._rows_told(flow)
             if told and not frames:
-                return self._jobs.rows_of(told, in_turn(self._source(flow), then))
+                return self.jobs.rows_of(told, in_turn(self._source(flow), then))
         return self.rows(self.frame(flow, then), flow.barriers)
 
     def rows(self, frame: DataFrame, barriers: int) -> list[WireRow]:
         """Run a frame and return its rows; raise an error from before the last barrier."""
-        rows = self._jobs.rows(frame)
+        rows = self.jobs.rows(frame)
         errors = [row for row in rows if row.rows == ERROR_ROWS and row.bucket < barriers]
         raise_error_rows(row for row in errors if row.bucket == min(e.bucket for e in errors))
         return rows
@@ -261,7 +256,7 @@ class FlowRunner:
 
     def _rounds(self, flow: NarrowFlow) -> Iterator[NarrowFlow]:
         """Give the units in order, more of them each time."""
-        at, size = 0, self._slots
+        at, size = 0, self.slots
         while at < flow.count:
             yield flow.between(at, at + size)
             at, size = at + size, size * _ROUND_GROWTH
@@ -278,7 +273,7 @@ class FlowRunner:
             first_bytes = PARTITION_BYTES // _MOST_EXPANSION
             size = flow.count * first_bytes // max(1, flow.total_bytes)
             if demand is not None:
-                size = max(size, min(self._slots, _FIRST_ROWS // max(1, demand)))
+                size = max(size, min(self.slots, _FIRST_ROWS // max(1, demand)))
             at, largest, given = 0, 1, 0
             while at < flow.count and (demand is None or given < demand):
                 size, made = max(1, size), 0
@@ -293,15 +288,15 @@ class FlowRunner:
         elif isinstance(flow, DriverFlow):
             yield from flow.units
         else:
-            frame, barriers = self._jobs.kept(self.frame(flow)), flow.barriers
+            frame, barriers = self.jobs.kept(self.frame(flow)), flow.barriers
             few = few_task(PARTITION_BYTES // self.tasks(flow), sizes=True)
-            told = self.rows(self._jobs.mapped(frame, few), barriers)
+            told = self.rows(self.jobs.mapped(frame, few), barriers)
             if not any(row.rows == WITHHELD_ROWS for row in told):
                 yield from self._units_of(told)
                 return
             for first, stop in _rounds(told):
                 yield from self._units_of(
-                    self.rows(self._jobs.between(frame, first, stop), barriers)
+                    self.rows(self.jobs.between(frame, first, stop), barriers)
                 )
 
     def counted(self, flow: TaskFlow) -> tuple[TaskFlow, list[int]]:
@@ -314,7 +309,7 @@ class FlowRunner:
     def kept(self, flow: TaskFlow) -> TaskFlow:
         """Return a flow that is run twice; what lies before its last barriers is run once."""
         if isinstance(flow, FrameFlow):
-            return dataclasses.replace(flow, frame=self._jobs.exchanged(flow.frame))
+            return dataclasses.replace(flow, frame=self.jobs.exchanged(flow.frame))
         if isinstance(flow, UnionFlow):
             parts = [self.kept(part) for part in flow.parts]
             return UnionFlow(tuple(part for part in parts if not isinstance(part, UnionFlow)))
@@ -327,7 +322,7 @@ class FlowRunner:
             for number, unit in enumerate(units)
             for row in unit_rows(unit, sequence(0, number), self.blob_bytes)
         ]
-        frame = self._jobs.sent_rows(rows).coalesce(1)
+        frame = self.jobs.sent_rows(rows).coalesce(1)
         places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
         return FrameFlow(frame, barriers=0), list(places)
 

@@ -73,9 +73,8 @@ class _OwnSession:
 
     def halt(self) -> None:
         """End the JVM at once where that leaves nothing behind and ends nobody else's session."""
-        if not self.is_contained or self.driver is None or not self.is_alive():
-            return
-        self.driver.halt()
+        if self.is_contained and self.driver is not None and self.is_alive():
+            self.driver.halt()
 
     def end(self, timeout_seconds: float) -> None:
         from pyspark import SparkContext
@@ -86,8 +85,8 @@ class _OwnSession:
                     self.driver.log.hush()  # workers complain of the connection that ends
                 self.session.stop()
         finally:
-            context = SparkContext._active_spark_context
-            inherited = context is not None and context is not self._context()
+            own = None if is_remote_url(self.master) else self.session.sparkContext
+            inherited = SparkContext._active_spark_context not in (None, own)
             if inherited and self.driver is not None and self.driver.is_alive():
                 # A session of the user's lives in our JVM, which still writes to our folder.
                 atexit.register(self._remove, os.getpid(), timeout_seconds)
@@ -100,9 +99,6 @@ class _OwnSession:
         if self.driver is not None:
             self.driver.close(timeout_seconds)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _context(self) -> object:
-        return None if is_remote_url(self.master) else self.session.sparkContext
 
 
 _PROGRESS_INTERVAL = "250ms"
@@ -365,9 +361,8 @@ def stop_session(*, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> None:
     global _own
     with _lock:
         own, _own = _own, None
-        if own is None:
-            return
-        own.end(timeout_seconds)
+        if own is not None:
+            own.end(timeout_seconds)
 
 
 def _end_with_process() -> None:

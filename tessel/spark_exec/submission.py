@@ -83,15 +83,12 @@ def package_archive() -> Path:
     google-crc32c) is not in it, and its machine code is that of this kind of machine. The file goes
     with this process.
     """
-    return _archive(os.getpid())
-
-
-@functools.cache
-def _archive(process: int) -> Path:
-    folder = folder_of_process("tessel-package-", process)
+    folder = folder_of_process("tessel-package-", os.getpid())
     package = Path(__file__).parents[1]
     version = package_version()
     archive = folder / f"tessel-{version}.zip"
+    if archive.exists():
+        return archive
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for path in sorted(package.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:

@@ -24,22 +24,23 @@ import pyarrow as pa
 from tessel.clauses.capabilities import Combines
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
-from tessel.pipeline.stage import without_segments
+from tessel.pipeline.plan import Stage
+from tessel.pipeline.stage import renumbered, run_stage, without_segments
 from tessel.pipeline.staging import Staging
 from tessel.spark_exec.chains import (
     NOTHING_GIVEN,
-    CarryStep,
-    Chain,
+    RUN,
     Given,
     Places,
     ReduceStep,
     chain_from_text,
     ready_chain,
+    run_chain,
 )
 from tessel.spark_exec.errors_wire import WorkerError, error_row
 from tessel.spark_exec.parts import piece_of_part, place_of_unit, schema_of_part, unit_rows
 from tessel.spark_exec.plugins import kinds_of, load_plugins
-from tessel.spark_exec.units import UnitRun, renumbered, told_units
+from tessel.spark_exec.units import UnitRun, told_units
 from tessel.spark_exec.wire import (
     CARRY_ROWS,
     ERROR_ROWS,
@@ -126,7 +127,7 @@ def source_task(
 
 
 def _combined(
-    runs: Iterable[tuple[int, UnitRun]], chain: Chain, blob_bytes: int
+    runs: Iterable[tuple[int, UnitRun]], chain: Stage, blob_bytes: int
 ) -> Iterator[list[WireRow]]:
     """Combine units while they become fewer bytes by it; the first error is all that is sent."""
     clause, then = chain.clauses[0], chain.after(1)
@@ -135,7 +136,7 @@ def _combined(
     first = size = 0
 
     def sent() -> list[WireRow]:
-        return unit_rows(then.run(clause.combined(held)), first, blob_bytes) if held else []
+        return unit_rows(run_stage(then, clause.combined(held)), first, blob_bytes) if held else []
 
     for seq, run in runs:
         try:
@@ -182,8 +183,9 @@ def reduce_task(
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         # Of a chain that comes first the schema alone is wanted; otherwise parts tell theirs.
-        first = steps[0] if steps and isinstance(steps[0], str) else None
-        schema = None if first is None else chain_from_text(first, plugins).schemas[0]
+        schema = None
+        if steps and isinstance(steps[0], tuple) and steps[0][0] == RUN:
+            schema = chain_from_text(steps[0][1], plugins).schemas[0]
         buckets: dict[int, list[WireRow]] = {}
         carried: dict[int, list[bytes]] = {}
         errors: list[WireRow] = []
@@ -247,15 +249,9 @@ def _reduced(
     unit: ProcessingUnit,
     carried: Sequence[bytes],
 ) -> ProcessingUnit:
-    if isinstance(step, str):
-        return ready_chain(step, plugins, given).run(unit)
-    if isinstance(step, CarryStep):
-        chain = ready_chain(step.chain, plugins, given)
-        if step.how == "combine":
-            clause = chain.clauses[0]
-            assert isinstance(clause, Combines)
-            return clause.combined([unit])
-        return chain.summary(unit) if step.how == "summary" else chain.run_carried(unit, carried)
+    if isinstance(step, tuple):
+        how, chain = step
+        return run_chain(how, ready_chain(chain, plugins, given), unit, carried)
     if isinstance(step, Places):
         place = step.find(seq)
         assert place is not None  # those that are left out have gone
@@ -281,14 +277,11 @@ def each_row(change: Callable[[WireRow], list[WireRow]]) -> TaskFunction:
 def later_errors_task(barriers: int) -> TaskFunction:
     """Return the task that sends rows as they are, and errors as those of so many barriers more."""
 
-    def later(row: WireRow) -> WireRow:
-        return dataclasses.replace(row, bucket=row.bucket + barriers)
+    def later(row: WireRow) -> list[WireRow]:
+        more = barriers if row.rows == ERROR_ROWS else 0
+        return [dataclasses.replace(row, bucket=row.bucket + more)]
 
-    return typed_errors(
-        lambda batches: packed_rows(
-            [later(row) if row.rows == ERROR_ROWS else row] for row in received(batches)
-        )
-    )
+    return typed_errors(lambda batches: packed_rows(map(later, received(batches))))
 
 
 # --- inside ---------------------------------------------------------------------------------------

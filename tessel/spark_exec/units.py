@@ -6,7 +6,6 @@ functions. A worker opens the store itself and keeps its readers between tasks.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -19,20 +18,18 @@ from tessel.clauses.units.bound_unit import bound_unit
 from tessel.clauses.units.pieces import load_piece
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
+from tessel.errors.root import naming
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.source_loader import run_joined
-from tessel.pipeline.stage import run_bound, without_segments
+from tessel.pipeline.stage import renumbered, run_bound, without_segments
 from tessel.spark_exec.chains import (
     CUT,
     NOTHING_GIVEN,
-    RENUMBER,
-    SUMMARY,
-    Chain,
     Given,
-    Step,
     chain_from_text,
     ready_chain,
+    run_chain,
 )
 from tessel.spark_exec.unit_columns import ToldUnit, read_told
 from tessel.spark_exec.wire import CARRY_ROWS, sequence
@@ -100,12 +97,26 @@ def source_units(
 
 def _run(
     track: Mapping[str, Any],
-    chains: Sequence[Chain],
-    unit: ToldUnit,
+    chains: Sequence[Stage],
+    described: ToldUnit,
     plugins: bytes,
     carried: Carried,
 ) -> ProcessingUnit:
-    return _run_steps(track["steps"], chains, unit, _read(track, unit, plugins), carried)
+    unit = _read(track, described, plugins)
+    cuts, places = iter(described.cuts), iter(described.places)
+    place = next(places)
+    for how, *chain in track["steps"]:
+        if chain:
+            (number,) = chain
+            blobs = carried.get(sequence(*place) + number, ())
+            unit = run_chain(how, chains[number], unit, blobs)
+        elif how == CUT:
+            start, stop = next(cuts)
+            unit = without_segments(unit.slice(start, stop - start))
+        else:
+            place = next(places)
+            unit = renumbered(unit, *place)
+    return unit
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,19 +135,16 @@ def _schema(text: str) -> TableSchema:
 def _read(track: Mapping[str, Any], described: ToldUnit, plugins: bytes) -> ProcessingUnit:
     """Read a unit and run the first stage of its symbol, which its errors name."""
     symbol, ordinal = described.places[0]
-    try:
+    with naming(symbol=track["shown"]):
         segments = _segments(*map(track.__getitem__, ("address", "store", "schema", "column_ids")))
         schema = _schema(track["read_schema"])
-        chain = (
-            Chain((), (schema,))
-            if track["chain"] is None
-            else chain_from_text(track["chain"], plugins)
-        )
+        stage = Stage((), (schema,))
+        if track["chain"] is not None:
+            stage = chain_from_text(track["chain"], plugins)
         sources, planned = described.pieces, described.planned
         if described.joined > 1:
             groups = itertools.groupby(sources, key=lambda each: each.row_start)
             units = [list(group) for _, group in groups]
-            stage = Stage(chain.clauses, chain.schemas)
             return run_joined(stage, units, segments, ordinal, symbol)
         if sources and all(count == 1 for count in planned):
             unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
@@ -146,49 +154,7 @@ def _read(track: Mapping[str, Any], described: ToldUnit, plugins: bytes) -> Proc
                 for source, count in zip(sources, planned, strict=True)
             ]
             unit = ProcessingUnit(ordinal, schema, pieces)
-        return run_bound(chain.clauses, chain.schemas, unit)
-    except TesselError as error:
-        error.with_context(symbol=track["shown"])
-        raise
-
-
-def _run_steps(
-    steps: Sequence[Step],
-    chains: Sequence[Chain],
-    described: ToldUnit,
-    unit: ProcessingUnit,
-    carried: Carried,
-) -> ProcessingUnit:
-    cuts, places = iter(described.cuts), iter(described.places)
-    place = next(places)
-    following = iter(steps)
-    for step in following:
-        if isinstance(step, int):
-            unit = chains[step].run(unit)
-        elif step == CUT:
-            start, stop = next(cuts)
-            unit = without_segments(unit.slice(start, stop - start))
-        elif step == RENUMBER:
-            place = next(places)
-            unit = renumbered(unit, *place)
-        elif step == SUMMARY:
-            unit = chains[_number(next(following))].summary(unit)
-        else:
-            number = _number(next(following))
-            blobs = carried.get(sequence(*place) + number, ())
-            unit = chains[number].run_carried(unit, blobs)
-    return unit
-
-
-def _number(step: Step) -> int:
-    assert isinstance(step, int)  # the chain that a summary or a carry is for
-    return step
-
-
-def renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUnit:
-    """Return a unit with another number, of another symbol."""
-    pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
-    return ProcessingUnit(ordinal, unit.schema, pieces)
+        return run_bound(stage, unit)
 
 
 def in_turn(first: TaskFunction, then: TaskFunction | None) -> TaskFunction:

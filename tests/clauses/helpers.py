@@ -14,8 +14,8 @@ from tessel import telemetry
 from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.options import options
-from tessel.pipeline import LocalExecutor, plan_query, result_table
-from tessel.pipeline.planner import PASSES, REQUIRED, Pass
+from tessel.pipeline.executor import LocalExecutor, result_table
+from tessel.pipeline.planner.planner import PASSES, REQUIRED, Pass, plan_query
 from tessel.store import SymbolView
 from tests.strategies.tables import bits
 

@@ -19,8 +19,8 @@ from tessel.ecs.piece import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, UnknownVerbError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
-from tessel.pipeline import Stage
 from tessel.pipeline.carrying import carried_units
+from tessel.pipeline.plan import Stage
 from tests.clauses.helpers import answer, events, stored
 
 Q = QueryBuilder()

@@ -164,7 +164,7 @@ def test_units_in_any_order_keep_the_first_row_of_each_key(data: st.DataObject) 
         for ordinal in data.draw(st.permutations(range(len(source.units)))):
             pieces = [source.index.source(position) for position in source.units[ordinal]]
             bound = bound_unit(pieces, segments, Bindings(source.index.schema), ordinal)
-            unit = run_bound(stage.clauses, stage.schemas, bound, dynamic)
+            unit = run_bound(stage, bound, dynamic)
             kept += unit.table.column("v").to_pylist()
         assert set(first.values()) <= set(kept)
         found = answer(store, query.distinct(names))

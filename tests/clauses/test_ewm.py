@@ -320,3 +320,10 @@ def test_misuse_is_refused() -> None:
         with pytest.raises(error) as caught:
             store.read("x", query=make())
         assert text in str(caught.value)
+
+
+def test_a_half_life_past_all_rows_counts_them_alike() -> None:
+    store = stored({"v": [1.0, 2.0, 6.0]})
+    for halflife in (1e16, 1e17, 1e300):
+        found = answer(store, Q.ewm(halflife=halflife).agg(m=("v", "mean")))
+        assert found.column("m").to_pylist() == [1.0, 1.5, 3.0]

@@ -22,8 +22,10 @@ from tessel.ecs import ComponentManager, FetchCount
 from tessel.errors import NameNotFoundError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.pipeline import Explanation, Plan, explain_metadata
 from tessel.pipeline import executor as pipeline
+from tessel.pipeline import explain_metadata
+from tessel.pipeline.explain import Explanation
+from tessel.pipeline.plan import Plan
 from tessel.store.manifest.piece import PieceSource
 from tests.clauses.helpers import SETTINGS, events, fresh_store
 from tests.strategies.queries import build, chains, query_tables

@@ -14,7 +14,7 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import ClauseFailedError, IntegerOverflowError, TesselError
 from tessel.options import options
-from tessel.pipeline import Executor
+from tessel.pipeline.executor import Executor
 from tests.clauses.custom import FailsAbove
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 from tessel.clauses.aggregates.reductions import ReductionSet
 from tessel.clauses.values import different_values
 from tessel.options import options
-from tessel.pipeline import Plan
+from tessel.pipeline.plan import Plan
 from tests.clauses import test_hot_groups as hot_groups
 from tests.clauses.helpers import events, stored
 from tests.kernels.forced import LEVELS, in_form

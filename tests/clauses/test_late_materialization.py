@@ -23,6 +23,7 @@ from tessel.expression import col, parse
 from tessel.expression.evaluate import evaluate
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_bound
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
@@ -113,7 +114,8 @@ def _pages_touched(query: QueryBuilder, slices: int = 4) -> dict[str, int]:
     schemas = [view.schema]
     for clause in clauses:
         schemas.append(clause.output_schema(schemas[-1]))
-    table = run_bound(clauses, schemas, bound_unit(pieces, source, Bindings(view.schema), 0)).table
+    unit = bound_unit(pieces, source, Bindings(view.schema), 0)
+    table = run_bound(Stage(clauses, tuple(schemas)), unit).table
     assert table.equals(store.read("x", query=query).to_arrow())
     return {
         name: sum(page is not None for page in segment._known.get(node.number, []))
@@ -207,7 +209,8 @@ def test_a_process_of_ones_own_stands() -> None:
     store.write("x", pa.table({"n": [1, 2, 3]}))
     view = store.view("x")
     unit = bound_unit([view.index().source(0)], view.source(), Bindings(view.schema), 0)
-    left = run_bound([_Inverted(col("n") > 1)], [view.schema, view.schema], unit)
+    stage = Stage((_Inverted(col("n") > 1),), (view.schema, view.schema))
+    left = run_bound(stage, unit)
     assert left.table.column("n").to_pylist() == [1]
 
 

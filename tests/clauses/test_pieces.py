@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tessel as ts
-from tessel.pipeline import Plan
-from tessel.pipeline.plan import SourcePlan
+from tessel.pipeline.plan import Plan, SourcePlan
 
 ROWS = 1_040_000
 PIECES = [(0, 524_288), (524_288, ROWS)]

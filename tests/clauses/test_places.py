@@ -14,7 +14,7 @@ from tessel.api import Store
 from tessel.clauses import Clause, QueryBuilder, Structure
 from tessel.expression import col
 from tessel.options import options
-from tessel.pipeline import Executor
+from tessel.pipeline.executor import Executor
 from tests.clauses.custom import (
     DropNegative,
     EveryOther,

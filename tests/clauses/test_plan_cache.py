@@ -13,9 +13,10 @@ import pytest
 from tessel.api import Result, Store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.options import options
-from tessel.pipeline import LocalExecutor, Plan, answered, plan_query
-from tessel.pipeline.plan import SourcePlan
+from tessel.pipeline.executor import LocalExecutor
+from tessel.pipeline.plan import Plan, SourcePlan, answered
 from tessel.pipeline.planner import plan_cache
+from tessel.pipeline.planner.planner import plan_query
 from tests.clauses.custom import UpToNow
 from tests.clauses.helpers import Latest, fresh_store, stored
 from tests.clauses.joins.tables import narrowed

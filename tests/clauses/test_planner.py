@@ -14,10 +14,11 @@ from tessel.clauses import Head, QueryBuilder, UnitFacts
 from tessel.ecs.piece import ColRange, RowRange
 from tessel.errors import IndexColumnError, NameNotFoundError
 from tessel.expression.schema import TableSchema
-from tessel.pipeline.planner import PASSES, Draft
 from tessel.pipeline.planner.desugar import desugar
+from tessel.pipeline.planner.draft import Draft
 from tessel.pipeline.planner.lower_aggregation import lower_aggregation
 from tessel.pipeline.planner.lower_order import lower_order, take_codes
+from tessel.pipeline.planner.planner import PASSES
 from tessel.pipeline.planner.prune_columns import prune_columns
 from tessel.pipeline.planner.pushdown import push_to_source
 from tessel.pipeline.planner.simplify import simplify_sorts

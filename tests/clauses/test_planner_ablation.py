@@ -19,8 +19,7 @@ from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import TesselError
 from tessel.expression import Expression, col, lit
 from tessel.expression.schema import TableSchema
-from tessel.pipeline import query_schema
-from tessel.pipeline.planner import PASSES, REQUIRED
+from tessel.pipeline.planner.planner import PASSES, REQUIRED, query_schema
 from tests.clauses.helpers import Latest, answer_of_passes, bare_answer, fresh_store, same_table
 from tests.strategies.queries import build, chains, query_tables, row_ends
 from tests.strategies.tables import cut_into_segments

@@ -35,8 +35,9 @@ from tessel.clauses import (
 )
 from tessel.expression import Expression, col
 from tessel.expression.named import ComputedColumn
-from tessel.pipeline.planner import PASSES, REQUIRED, Draft
 from tessel.pipeline.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
+from tessel.pipeline.planner.draft import Draft
+from tessel.pipeline.planner.planner import PASSES, REQUIRED
 from tessel.pipeline.planner.pushdown import push_into_inputs, push_left
 from tests.clauses.helpers import answer_of_passes, bare_answer, fresh_store, same_table
 from tests.clauses.test_clause_table import SAMPLES, SCHEMA

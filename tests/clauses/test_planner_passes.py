@@ -13,9 +13,10 @@ from tessel.clauses import Concat, Merge, QueryBuilder, SubQuery
 from tessel.clauses.combining import Combining
 from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
-from tessel.pipeline.planner import PASSES, Draft, Input
+from tessel.pipeline.planner.draft import Draft, Input
 from tessel.pipeline.planner.fold_constants import fold_constants
 from tessel.pipeline.planner.index_predicates import index_predicates
+from tessel.pipeline.planner.planner import PASSES
 from tessel.pipeline.planner.prune_columns import prune_columns
 from tessel.pipeline.planner.pushdown import push_into_inputs, push_left
 from tessel.pipeline.planner.resample_range import range_before_resample

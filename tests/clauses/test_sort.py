@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.arrays import rows_at
 from tessel.clauses import QueryBuilder
 from tessel.clauses import ordering as ordering_module
 from tessel.clauses.ordering import Ordering
@@ -33,6 +32,7 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.expression import col
+from tessel.expression.text_bytes import rows_at
 from tessel.options import Options, options
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
 from tests.clauses.orders import order_of_rows
@@ -603,3 +603,29 @@ def test_dictionaries_of_many_columns_share_one_bound() -> None:
             assert workspace.account.alive <= 1_000_000 // 16
         texts.close()
         assert workspace.account.alive == 0
+
+
+_ENTRIES = st.lists(st.sampled_from([b"", b"\0", b"a", b"ab", b"\xc3\xa9", None]), min_size=1)
+
+
+@given(
+    kind=st.sampled_from([pa.string(), pa.large_string(), pa.binary()]),
+    dictionaries=st.lists(st.tuples(_ENTRIES, st.lists(st.integers(-1, 9)))),
+)
+def test_texts_of_several_dictionaries_come_out_as_they_are(
+    kind: pa.DataType, dictionaries: list[tuple[list[bytes | None], list[int]]]
+) -> None:
+    given_rows: list[pa.Table] = []
+    for entries, places in dictionaries:
+        codes = [None if place < 0 else place % len(entries) for place in places]
+        texts = pa.array(entries, pa.binary()).cast(kind)
+        column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), texts)
+        given_rows.append(pa.table({"c": column}))
+    with Workspace(Options()) as workspace:
+        joined = joined_dictionaries.JoinedDictionaries(pa.schema([("c", kind)]), workspace.account)
+        coded = [joined.coded(table) for table in given_rows]
+        found = pa.concat_tables([*joined.restored(joined.joined(coded))]) if coded else None
+    if found is not None:
+        wanted = [row for table in given_rows for row in table.column("c").to_pylist()]
+        assert found.column("c").to_pylist() == wanted
+        assert found.column("c").type == kind

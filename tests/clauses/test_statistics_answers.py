@@ -19,7 +19,8 @@ from tessel.clauses import QueryBuilder, SubQuery
 from tessel.clauses.known_rows import KnownRows
 from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
-from tessel.pipeline import SourcePlan, plan_query
+from tessel.pipeline.plan import SourcePlan
+from tessel.pipeline.planner.planner import plan_query
 from tests.clauses.helpers import (
     Latest,
     answer,

@@ -225,7 +225,7 @@ def _pages_touched(query: QueryBuilder, **asked: Any) -> int:
         for unit in source.units:
             pieces = [source.index.source(position) for position in unit]
             bound = bound_unit(pieces, segments, Bindings(source.index.schema), 0)
-            run_bound(stage.clauses, stage.schemas, bound, dynamic)
+            run_bound(stage, bound, dynamic)
             segment = segments._reader.open(pieces[0].key)
             touched += sum(page is not None for page in segment._known.get(0, []))
     return touched

@@ -19,9 +19,8 @@ from tessel.pipeline.carrying import carries_between
 from tessel.pipeline.plan import Stage
 from tessel.pipeline.stage import run_between, summarise
 from tessel.spark_exec.carries import few_task, scan_task, split_task
-from tessel.spark_exec.chains import Chain
+from tessel.spark_exec.chains import CARRY, chain_text, run_chain
 from tessel.spark_exec.errors_wire import error_row
-from tessel.spark_exec.flows import chain_text
 from tessel.spark_exec.parts import unit_rows
 from tessel.spark_exec.plugins import packed_plugins
 from tessel.spark_exec.tasks import TaskFunction
@@ -113,9 +112,9 @@ def test_buckets_give_what_one_scan_gives(
     for row in _scanned(stage, _summary_rows(stage, units), buckets):
         assert row.rows == CARRY_ROWS
         carried.setdefault(row.seq, []).append(row.blob)
-    chain = Chain(stage.clauses, stage.schemas)
     found = [
-        chain.run_carried(unit, carried.get(sequence(0, unit.ordinal), ())).table for unit in units
+        run_chain(CARRY, stage, unit, carried.get(sequence(0, unit.ordinal), ())).table
+        for unit in units
     ]
     assert found == expected
 
@@ -155,4 +154,4 @@ def test_damage_is_told(cut: int) -> None:
     stage = _stage(QUERIES["shift"], units[0].schema)
     row = _scanned(stage, _summary_rows(stage, units), 1)[-1]
     with pytest.raises(CorruptStoreError):
-        Chain(stage.clauses, stage.schemas).run_carried(units[1], [row.blob[:cut]])
+        run_chain(CARRY, stage, units[1], [row.blob[:cut]])

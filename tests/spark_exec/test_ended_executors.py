@@ -49,7 +49,7 @@ def test_the_log_counts_executors_that_end_by_themselves(capfd: pytest.CaptureFi
 
 def test_a_job_ends_once_too_many_have_ended_before_a_task_did() -> None:
     log, tag = _log(_ENDED * 3), _Tag()
-    watched: Any = EndedExecutors(log, tag)
+    watched: Any = EndedExecutors(log, tag.tasks)
     log.executors_ended = 12
     watched.check()
     tag.done = 1
@@ -61,7 +61,7 @@ def test_a_job_ends_once_too_many_have_ended_before_a_task_did() -> None:
     with pytest.raises(SparkError, match=r"ended 10 times before a task did.*code 1") as caught:
         watched.check()
     assert "folder of the application on a worker" in str(caught.value.hint)
-    EndedExecutors(None, tag).check()
+    EndedExecutors(None, tag.tasks).check()
 
 
 class _Executor:
@@ -102,7 +102,7 @@ class _Session:
 def test_executors_of_a_session_of_somebody_else_are_counted() -> None:
     session, tag = _Session(None, "Executor killed by driver.", "exited with code 134"), _Tag()
     dead: Any = DeadExecutors(session)
-    watched: Any = EndedExecutors(dead, tag)
+    watched: Any = EndedExecutors(dead, tag.tasks)
     assert (dead.executors_ended, dead.last_end) == (1, "exited with code 134")
     session.executors += [_Executor("exited with code 137")] * 10
     watched.check()  # it looks once a second

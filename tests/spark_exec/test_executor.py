@@ -17,7 +17,7 @@ from tessel.clauses import QueryBuilder, Structure, SubQuery, clause_names, find
 from tessel.clauses.aggregates import Quantile, aggregate_names
 from tessel.clauses.partition import Partition
 from tessel.expression import col
-from tessel.pipeline import Plan, SourcePlan
+from tessel.pipeline.plan import Plan, SourcePlan
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity, assert_same, outcome
 from tests.spark_exec import test_carried, test_joins, test_whole_clauses

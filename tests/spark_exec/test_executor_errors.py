@@ -26,8 +26,9 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.expression.schema import TableSchema
-from tessel.pipeline import Plan
+from tessel.pipeline.plan import Plan
 from tessel.spark_exec import SparkExecutor
+from tessel.spark_exec.chains import RUN
 from tessel.spark_exec.errors_wire import WorkerError, error_row
 from tessel.spark_exec.routing import facts_task, route_task, routed
 from tessel.spark_exec.tasks import reduce_task, source_task
@@ -248,7 +249,7 @@ def _run(task: Callable[..., object], rows: list[WireRow]) -> list[WireRow]:
 def test_errors_pass_every_task_and_stop_what_would_be_computed_with_holes() -> None:
     failed = error_row(IntegerOverflowError("too much"), seq=sequence(0, 3), bucket=0)
     chain = json.dumps({"clauses": [], "schemas": [_NO_COLUMNS]})
-    reduce = reduce_task([chain], False, 1, b"", 1 << 20)
+    reduce = reduce_task([(RUN, chain)], False, 1, b"", 1 << 20)
     marker = WireRow(2, 0, -2, b"")
     assert _run(reduce, [marker]) == []
     assert _run(reduce, [marker, failed]) == [failed]

@@ -24,7 +24,7 @@ from tessel.api import Store, open_store
 from tessel.clauses import ClauseInfo, QueryBuilder, Structure
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, PlanError, SparkError
-from tessel.pipeline import plugins_of
+from tessel.pipeline.plan import plugins_of
 from tessel.spark_exec import SparkExecutor, jobs, plugins
 from tessel.testing.parity import assert_parity
 from tests.spark_exec.queries import Pairs, Whole, many_symbols

@@ -139,7 +139,7 @@ def test_tasks_go_on_behind_barriers(
         raise AssertionError("the driver takes them, or one task")
 
     way, query = IN_TASKS[case]
-    monkeypatch.setattr(executor._Walk, "_chained", here)
+    monkeypatch.setattr(executor, "renumbered_units", here)
     if way == "broadcast" and "end" not in case:
         monkeypatch.setattr(Barriers, "_all_in_one", here)
     with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
@@ -165,7 +165,7 @@ def test_inputs_that_are_here_are_sent_to_tasks(
     def here(*_: object) -> None:
         raise AssertionError("the driver goes on with all of them")
 
-    monkeypatch.setattr(executor._Walk, "_chained", here)
+    monkeypatch.setattr(executor, "renumbered_units", here)
     monkeypatch.setattr(executor, "interleave_units", here)
     with options(live_bytes=WAYS["hash"]):
         found = assert_parity(store, "a", HERE[case], SparkExecutor(spark))

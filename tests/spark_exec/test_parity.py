@@ -19,7 +19,7 @@ from tessel import options
 from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder, Structure
 from tessel.expression.schema import TableSchema
-from tessel.pipeline import Plan
+from tessel.pipeline.plan import Plan
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity
 from tests.strategies.queries import build, chains, query_tables, row_ends

@@ -13,7 +13,9 @@ from tessel import options
 from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.ecs import ProcessingUnit
-from tessel.pipeline import Plan, Stage, interleave_units, run_stages, run_units
+from tessel.pipeline.executor import run_stages, run_units
+from tessel.pipeline.plan import Plan, Stage
+from tessel.pipeline.stage import interleave_units
 from tessel.spark_exec import SparkExecutor, barriers, executor, placement, running_flows
 from tessel.spark_exec.placement import placed_stages
 from tessel.testing.parity import Failure, assert_parity, assert_same

@@ -12,7 +12,7 @@ from tessel import options
 from tessel.api import open_store
 from tessel.clauses import QueryBuilder
 from tessel.errors import PlanFormatError
-from tessel.pipeline import SourcePlan
+from tessel.pipeline.plan import SourcePlan
 from tessel.spark_exec.chains import Places
 from tessel.spark_exec.flows import NarrowFlow
 from tessel.spark_exec.unit_columns import ToldUnit, read_told

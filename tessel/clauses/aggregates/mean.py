@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.base import Aggregate
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.registry import register
@@ -21,6 +22,15 @@ def mean_type(value_type: pa.DataType) -> pa.DataType | None:
     if kind.id in NUMBERS or pa.types.is_decimal128(kind):
         return pa.float64()
     return kind if is_temporal(kind) else None
+
+
+def type_of_mean(aggregate: Aggregate, value_type: pa.DataType, column: str | None) -> pa.DataType:
+    """Return the type of a mean of values; an aggregate refuses values that have no mean."""
+    found = mean_type(value_type)
+    if found is None:
+        hint = f"{aggregate.name} takes numbers, dates, times and durations"
+        raise aggregate.refuse(column, value_type, hint)
+    return found
 
 
 @register
@@ -37,10 +47,7 @@ class Mean(FromReductions):
     reductions: ClassVar[tuple[str, ...]] = ("sum", "count")
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
-        found = mean_type(value_type)
-        if found is None:
-            raise self.refuse(column, value_type, "mean takes numbers, dates, times and durations")
-        return found
+        return type_of_mean(self, value_type, column)
 
     def of_reductions(  # noqa: D102
         self, reduced: Mapping[str, Any], value_type: pa.DataType, column: str | None = None

@@ -11,7 +11,7 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, OrderedValues
 from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate
 from tessel.clauses.aggregates.kernels.mixes import means_of_two
-from tessel.clauses.aggregates.mean import Mean, mean_type
+from tessel.clauses.aggregates.mean import Mean, type_of_mean
 from tessel.clauses.aggregates.registry import register
 
 
@@ -26,12 +26,7 @@ class Median(HolisticAggregate):
     name: ClassVar[str] = "median"
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
-        found = mean_type(value_type)
-        if found is None:
-            raise self.refuse(
-                column, value_type, "median takes numbers, dates, times and durations"
-            )
-        return found
+        return type_of_mean(self, value_type, column)
 
     def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:  # noqa: D102
         counts = held.counts

@@ -24,6 +24,7 @@ from tessel.clauses.values import (
     is_hashable,
     is_temporal,
     normalised,
+    of_integers,
     plain_type,
 )
 from tessel.errors import AggregateError, shown
@@ -127,9 +128,7 @@ class Quantile(HolisticAggregate):
         others = np.flatnonzero(mixed)
         rows = arrow_array(others)
         found = _mixed(low.take(rows), high.take(rows), places.chosen(others), halves.type)
-        index = np.arange(len(halves))
-        index[others] = len(halves) + np.arange(len(others))
-        return pa.concat_arrays([halves, found]).take(arrow_array(index))
+        return _replaced(halves, others, found)
 
     def _place(self, count: int) -> tuple[int, Fraction]:
         """Return the place at or below the quantile of so many values, and what is left of it."""
@@ -195,9 +194,14 @@ def _mixed(low: pa.Array, high: pa.Array, places: _Places, result_type: pa.DataT
     rows = arrow_array(rest)
     exact = [places.shares[kind] for kind in places.kinds[rest].tolist()]
     mixed = _exact_mixes(low.take(rows), high.take(rows), exact, result_type)
-    index = np.arange(len(results))
-    index[rest] = len(results) + np.arange(len(rest))
-    return pa.concat_arrays([results, mixed]).take(arrow_array(index))
+    return _replaced(results, rest, mixed)
+
+
+def _replaced(values: pa.Array, rows: Codes, others: pa.Array) -> pa.Array:
+    """Return values with others in some rows."""
+    index = np.arange(len(values))
+    index[rows] = len(values) + np.arange(len(rows))
+    return pa.concat_arrays([values, others]).take(arrow_array(index))
 
 
 def _exact_mixes(
@@ -211,19 +215,14 @@ def _exact_mixes(
     units = [rounded_integer(*_mixed_ratio(*each)) for each in zip(low, high, shares, strict=True)]
     if pa.types.is_date64(result_type):
         units = [unit * DAY_MS for unit in units]
-    width = pa.int32() if result_type.bit_width == 32 else pa.int64()
-    return arrow_array(units, width).view(result_type)
+    return of_integers(np.array(units, np.int64), result_type)
 
 
 def _numbers(values: pa.Array) -> list[Any]:
-    if is_temporal(values.type):
-        units = integers(values)
-        numbers: list[Any] = (
-            units // DAY_MS if pa.types.is_date64(values.type) else units
-        ).tolist()
-    else:
-        numbers = values.to_pylist()
-    return numbers
+    if not is_temporal(values.type):
+        return list(values.to_pylist())
+    units = integers(values)
+    return list((units // DAY_MS if pa.types.is_date64(values.type) else units).tolist())
 
 
 def _mixed_float(low: Any, high: Any, share: Fraction) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.mixes import rounded_integer_root
-from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.mean import mean_type, type_of_mean
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
@@ -33,6 +33,13 @@ _DAY_SECONDS = 86_400
 class Spread(FromReductions):
     """An aggregate that follows from count, sum and sum of squares.
 
+    Class attributes
+    ----------------
+    takes_root
+        Whether the result is a root of the variance.
+    of_mean
+        Whether the variance is divided by the number of values once more: that of their mean.
+
     Attributes
     ----------
     ddof
@@ -41,6 +48,8 @@ class Spread(FromReductions):
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("sum", "products", "count")
+    takes_root: ClassVar[bool] = False
+    of_mean: ClassVar[bool] = False
 
     ddof: int = 1
 
@@ -95,33 +104,17 @@ class Spread(FromReductions):
             self.name, column, value, result_type, hint="cast the column to a coarser unit first"
         )
 
-    @property
-    def takes_root(self) -> bool:
-        """Whether the result is a root of the variance."""
-        return False
-
-    @property
-    def of_mean(self) -> bool:
-        """Whether the variance is divided by the number of values once more: that of their mean."""
-        return False
-
 
 class RootOfSpread(Spread):
     """A root of the variance: of the unit of the values, so that temporal types have one, too."""
 
+    takes_root: ClassVar[bool] = True
+
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
-        found = mean_type(value_type)
-        if found is None:
-            raise self.refuse(
-                column, value_type, f"{self.name} takes numbers, dates, times and durations"
-            )
+        found = type_of_mean(self, value_type, column)
         if not is_temporal(found):
             return found
         return pa.duration("s" if pa.types.is_date(found) else found.unit)
-
-    @property
-    def takes_root(self) -> bool:  # noqa: D102
-        return True
 
 
 @register
@@ -164,10 +157,7 @@ class Sem(RootOfSpread):
     """
 
     name: ClassVar[str] = "sem"
-
-    @property
-    def of_mean(self) -> bool:  # noqa: D102
-        return True
+    of_mean: ClassVar[bool] = True
 
 
 def _scale(kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

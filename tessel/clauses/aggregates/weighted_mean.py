@@ -12,7 +12,7 @@ from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.kernels.mixes import rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
-from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.mean import mean_type, type_of_mean
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
@@ -35,10 +35,7 @@ class WeightedMean(FromReductions):
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         values, weights = (value_type.field(place).type for place in range(2))
-        found, weighing = mean_type(values), mean_type(weights)
-        if found is None:
-            hint = "weighted_mean takes numbers, dates, times and durations"
-            raise self.refuse(column, values, hint)
+        found, weighing = type_of_mean(self, values, column), mean_type(weights)
         if weighing is None or is_temporal(weighing):
             raise AggregateError(
                 f"the weights of {self.name} are of type {weights}",

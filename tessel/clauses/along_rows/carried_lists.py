@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, numpy_array, one_array
 from tessel.clauses.along_rows.key_order import Codes, Column, taken
 from tessel.expression.schema import TableSchema
 
@@ -36,18 +36,18 @@ def lists(bounds: Codes, columns: Sequence[Column]) -> list[pa.Array]:
         Values; without any, lists are of nothing.
     """
     ends = arrow_array(bounds)
-    values = [_one_array(each) for each in columns] or [pa.nulls(int(bounds[-1]))]
+    values = list(map(one_array, columns)) or [pa.nulls(int(bounds[-1]))]
     return [pa.LargeListArray.from_arrays(ends, each) for each in values]
 
 
 def list_values(column: pa.ChunkedArray) -> pa.Array:
     """Return the values of lists, one list after another."""
-    return _one_array(column).flatten()
+    return one_array(column).flatten()
 
 
 def list_bounds(carry: pa.Table) -> Codes:
     """Return where the values of each key of a carry begin, and the end of the last."""
-    offsets = numpy_array(_one_array(carry.column(_list_names(carry)[0])).offsets)
+    offsets = numpy_array(one_array(carry.column(_list_names(carry)[0])).offsets)
     bounds: Codes = offsets - offsets[0]
     return bounds
 
@@ -94,9 +94,3 @@ def ends_of(firsts: Codes, lasts: Codes) -> Codes:
 
 def _list_names(carry: pa.Table) -> list[str]:
     return [name for name in carry.column_names if not name.startswith("key_")]
-
-
-def _one_array(column: Column) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column

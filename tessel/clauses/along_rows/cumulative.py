@@ -154,12 +154,9 @@ class Cumulative(OrderedColumns):
 
     def _states(self, carry: pa.Table) -> list[list[pa.Array]]:
         """Return the states of each column."""
-        found: list[list[pa.Array]] = [[] for _ in self.inputs]
-        for name, column in zip(carry.column_names, carry.columns, strict=True):
-            kind, at, *_ = name.split("_", 2)
-            if kind == "state":
-                found[int(at)].append(plain(column))
-        return found
+        states = list(map(plain, carry.columns[len(self.by) :]))
+        each = len(states) // len(self.inputs)  # of every type as many
+        return [states[at : at + each] for at in range(0, len(states), each)]
 
 
 class CumulativeExtreme(Cumulative):

@@ -6,7 +6,7 @@ last value that is not missing, and how many rows without one lie before and aft
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,12 @@ from tessel.clauses.along_rows.key_order import (
     patched,
     taken,
 )
+from tessel.clauses.index_values import index_integers
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
 from tessel.kernels.source_rows import edges_of_gaps, nearest_on_side, nearest_present
 from tessel.lazy import dataclass
-from tessel.store.index_column import index_integers
 
 Codes = NDArray[np.int64]
 
@@ -74,10 +75,11 @@ class Gaps:
     by: tuple[str, ...]
     timed: bool
 
-    def schema(self, types: Sequence[pa.DataType], keys: Sequence[pa.DataType]) -> pa.Schema:
-        """Return the columns of the carry, for columns and keys of these types."""
+    def schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the columns of the carry, for a table of a schema."""
+        keys = [input_schema.type_of(name) for name in self.by]
         fields = [*key_fields(keys), pa.field("rows", pa.int64())]
-        for at, kind in enumerate(types):
+        for at, kind in enumerate(map(input_schema.type_of, self.columns)):
             for side in ("first", "last"):
                 fields += [
                     pa.field(f"{side}_{at}", kind),
@@ -86,7 +88,7 @@ class Gaps:
                 ]
         return pa.schema(fields)
 
-    def summary(self, unit: ProcessingUnit, schema: pa.Schema) -> pa.Table:
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return one row a key of a unit."""
         keyed = keyed_rows(unit, self.by)
         times = self._times(unit)
@@ -106,7 +108,7 @@ class Gaps:
                     if times is None
                     else arrow_array(times[np.maximum(rows, 0)], mask=absent),
                 ]
-        return pa.table(arrays, schema=schema)
+        return pa.table(arrays, schema=self.schema(unit.schema))
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
         """Return one row a key of both runs."""
@@ -217,11 +219,7 @@ class Gaps:
         ]
 
     def _times(self, unit: ProcessingUnit) -> Codes | None:
-        if not self.timed:
-            return None
-        assert unit.schema.index is not None  # the clause was refused without one
-        times: Codes = index_integers(unit.column(unit.schema.index), unit.schema.index)
-        return times
+        return index_integers(unit) if self.timed else None
 
 
 def present_rows(column: pa.ChunkedArray) -> BoolArray:

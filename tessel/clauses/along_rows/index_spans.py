@@ -15,21 +15,12 @@ import pyarrow as pa
 from tessel.clauses.buckets.rules import parse_span
 from tessel.errors import IndexColumnError, PlanError, shown
 from tessel.expression.types import DAY_NANOSECONDS, counted_nanoseconds
-from tessel.lazy import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSpan:
-    """A length of time, and the unit of the index that it is measured on; both in nanoseconds."""
-
-    length_ns: int
-    unit_ns: int
 
 
 def span_on_index(
     text: str, kind: pa.DataType, *, clause: str, what: str, instead: str
-) -> IndexSpan:
-    """Return a span such as ``"5min"`` beside the unit of an index of a type.
+) -> tuple[int, int]:
+    """Return a span such as ``"5min"`` and the unit of an index of a type, both in nanoseconds.
 
     Raises IndexColumnError for an index that is none of dates or timestamps; PlanError for days of
     a zone that are not all of one length, and text that is no span.
@@ -58,7 +49,7 @@ def span_on_index(
             hint=f'write "{24 * length}h" for elapsed time',
             **{what: text},
         )
-    return IndexSpan(length * (DAY_NANOSECONDS if days else 1), unit)
+    return length * (DAY_NANOSECONDS if days else 1), unit
 
 
 def fading_of(
@@ -96,5 +87,5 @@ def fading_of(
     if name == "alpha":
         return float(value), None
     if name == "halflife":
-        value = 1 / (1 - math.exp(-math.log(2) / value)) - 1
+        value = -1 / math.expm1(-math.log(2) / value) - 1
     return 1 / (1 + ((value - 1) / 2 if name == "span" else value)), None

@@ -38,6 +38,7 @@ from tessel.clauses.along_rows.key_order import (
     taken,
 )
 from tessel.clauses.base import Carry
+from tessel.clauses.index_values import index_of
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.kernels.group_rows import rows_by_code, rows_of_runs
@@ -120,8 +121,8 @@ class Reach:
         firsts, lasts = np.stack([begins, tail], 1), np.stack([head, ends], 1)
         rows = rows_of_runs(firsts, lasts, keyed.order.order)
         values = [taken(unit.column(name), rows) for name in self.columns]
-        held = lists(ends_of(firsts, lasts)[: keyed.groups + 1], values)
-        return pa.table([*keyed.keys, *held], schema=self.schema(unit.schema))
+        ends = ends_of(firsts, lasts)[: keyed.groups + 1]
+        return _carry(keyed, ends, values, self.schema(unit.schema))
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
         """Return the rows at the edges of two runs."""
@@ -139,8 +140,7 @@ class Reach:
         )
         firsts, lasts = np.stack([begin, far, more, right], 1), np.stack([near, end, left, stop], 1)
         values = joined_values(earlier, later, rows_of_runs(firsts, lasts))
-        held = lists(ends_of(firsts, lasts), values)
-        return pa.table([*keyed.keys, *held], schema=earlier.schema)
+        return _carry(keyed, ends_of(firsts, lasts), values, earlier.schema)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether of each key of a unit enough rows were seen after it."""
@@ -231,23 +231,21 @@ class TimeReach:
 
     def schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return the columns of the carry: keys, then lists of values and times."""
-        assert input_schema.index is not None  # a window of time was refused without one
         fields = key_fields([input_schema.type_of(name) for name in self.by])
         if self.columns:
             fields += list_fields(self.columns, input_schema)
-        time = pa.field(_TIME, pa.large_list(input_schema.type_of(input_schema.index)))
+        time = pa.field(_TIME, pa.large_list(input_schema.type_of(index_of(input_schema))))
         return pa.schema([*fields, time])
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the rows of a unit near its first and its last time."""
-        assert unit.schema.index is not None
-        index = unit.column(unit.schema.index)
+        index = unit.column(index_of(unit.schema))
         near = np.flatnonzero(self._near_edges(index_integers(index, _TIME)))
         keyed = keyed_rows(unit, self.by)
         order, bounds = rows_by_code(keyed.codes[near], keyed.groups)
         columns = [*(unit.column(name) for name in self.columns), index]
         values = [taken(column, near[order]) for column in columns]
-        return self._carry(keyed, bounds, values, self.schema(unit.schema))
+        return _carry(keyed, bounds, values, self.schema(unit.schema))
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
         """Return the rows near the first and the last time of two runs."""
@@ -260,21 +258,7 @@ class TimeReach:
         near = self._near_edges(index_integers(column, _TIME))
         bounds = np.append(0, np.cumsum(near))[ends_of(firsts, lasts)]
         values = joined_values(earlier, later, rows[near])
-        return self._carry(keyed, bounds, values, earlier.schema)
-
-    def _carry(
-        self,
-        keyed: KeyedRows,
-        bounds: NDArray[np.int64],
-        values: Sequence[Column],
-        schema: pa.Schema,
-    ) -> pa.Table:
-        """Return values by key as a carry; keys without any are none of it."""
-        chosen = np.flatnonzero(np.diff(bounds))
-        keys = [taken(each, chosen) for each in keyed.keys]
-        return pa.table(
-            [*keys, *lists(np.append(bounds[chosen], bounds[-1]), values)], schema=schema
-        )
+        return _carry(keyed, bounds, values, earlier.schema)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether a row was seen that is too late to matter to a unit."""
@@ -289,9 +273,8 @@ class TimeReach:
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> tuple[Around, NDArray[np.int64]]:
         """Return the rows of a unit with those around it, and their times by key."""
-        assert unit.schema.index is not None
         around = rows_around(unit, self.by, before, after)
-        own = unit.column(unit.schema.index)
+        own = unit.column(index_of(unit.schema))
         times = around.column(before.column(_TIME), own, after.column(_TIME))
         return around, around.keys.arranged(index_integers(times, _TIME))
 
@@ -304,6 +287,15 @@ class TimeReach:
         if self.ahead is not None:
             near |= times <= _clipped(int(times.min()) + self.ahead)
         return near
+
+
+def _carry(
+    keyed: KeyedRows, bounds: Codes, values: Sequence[Column], schema: pa.Schema
+) -> pa.Table:
+    """Return values by key as a carry; keys without any are none of it."""
+    chosen = np.flatnonzero(np.diff(bounds))
+    keys = [taken(each, chosen) for each in keyed.keys]
+    return pa.table([*keys, *lists(np.append(bounds[chosen], bounds[-1]), values)], schema=schema)
 
 
 def _times(carry: pa.Table) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Sequence, Set
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -24,24 +24,15 @@ from tessel.errors import DuplicateColumnError, PlanError, repeated, shown
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 
+if TYPE_CHECKING:
+    from tessel.clauses.along_rows.gaps import Gaps
+    from tessel.clauses.along_rows.neighbours import Reach, TimeReach
+
 _MOST_ROWS = 2**62
 
 
 class CarryingClause(Clause):
-    """A clause over row slices to whose rows something is carried of other rows of their key.
-
-    Attributes
-    ----------
-    by
-        Keys: only rows of equal keys are around one another. A missing key is a key like others.
-    """
-
-    by: tuple[str, ...]
-
-    @property
-    def carries(self) -> Carry | None:
-        """From which side rows of other units matter."""
-        return Carry.BEFORE
+    """A clause over row slices to whose rows something is carried of other rows."""
 
     @abstractmethod
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
@@ -63,7 +54,44 @@ class CarryingClause(Clause):
         return True
 
 
-class AroundRows(AggregatingClause, CarryingClause):
+class LooksAround(CarryingClause):
+    """A clause to whose rows those around them are carried, or what is known of those."""
+
+    @abstractmethod
+    def reach(self, schema: TableSchema) -> Reach | TimeReach | Gaps:
+        """Return how far the clause looks on a table of a schema, and at what."""
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the schema of the carry: the keys, then the state of the rows of each key."""
+        return self.reach(input_schema).schema(input_schema)
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return what rows outside of a unit look at."""
+        return self.reach(unit.schema).summary(unit)
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return what rows outside of both runs look at."""
+        return self.reach(schema).combined(earlier, later)
+
+
+class _ByKey(CarryingClause):
+    """One to whose rows nothing is carried but of rows of their key.
+
+    Attributes
+    ----------
+    by
+        Keys: only rows of equal keys are around one another. A missing key is a key like others.
+    """
+
+    by: tuple[str, ...]
+
+    @property
+    def carries(self) -> Carry | None:
+        """From which side rows of other units matter."""
+        return Carry.BEFORE
+
+
+class AroundRows(AggregatingClause, _ByKey):
     """A clause that adds aggregates of the rows around each row."""
 
     @property
@@ -96,7 +124,7 @@ class AroundRows(AggregatingClause, CarryingClause):
 
 
 @dataclass(frozen=True)
-class OrderedColumns(CarryingClause):
+class OrderedColumns(_ByKey):
     """A clause that makes columns of columns, each row's value of the rows around it.
 
     Attributes

@@ -2,16 +2,15 @@
 
 Ranks of more values than may be held: sorted outside of memory, ranked in passes, sorted back.
 
-Rows are brought in order of key and value by an external sort; ranks are given as they pass; a
-second sort brings them back in the order of rows. What a rank needs of the rows behind it (how many
-equal values follow, how many values the key has) is known when those have passed: until then tables
-wait in a spill buffer. Nothing here is as long as the table, whatever is equal in it.
+Rows are brought in order of key and value by an external sort; a second sort brings their ranks
+back in the order of rows. What a rank needs of the rows behind it (how many equal values follow,
+how many values the key has) is known when those have passed: until then it is put aside where keys
+and values begin, and ranks are given from the last row back. Nothing here is as long as the table,
+whatever is equal in it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Literal
 
@@ -66,8 +65,8 @@ class Ranking:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a rank depends on how many equal values follow."""
-        return self.method in ("average", "max")
+        """Whether a rank depends on how many equal values follow, or how many the key has."""
+        return self.pct or self.method in ("average", "max")
 
     def ranks(self, places: Places) -> NDArray[Any]:
         """Return the rank of each value: float64 for averages and parts, else int64."""
@@ -101,40 +100,30 @@ class Ranking:
         numpy.ndarray
             Shape ``(rows,)``, as of :meth:`ranks`.
         """
-        rows = len(new_value)
-        firsts = np.flatnonzero(new_value)
-        if new_key is None:
-            return self._ranks_of_one_key(firsts, rows)
-        ends = np.append(firsts, rows)[1:]
-        begins = new_key[firsts]
-        # Runs of equal values, and of each the first run of its key.
-        runs, key = np.flatnonzero(begins), np.cumsum(begins) - 1
-        start = firsts[runs][key]
-        dense = np.arange(len(firsts)) - runs[key] + 1
-        total = len(firsts) if self.method == "dense" else rows
-        many = np.diff(runs if self.method == "dense" else firsts[runs], append=total)
-        places = Places(firsts - start + 1, firsts - start + 1, ends - start, dense, many[key])
-        if self.method != "ordinal":
-            return np.repeat(self.ranks(places), ends - firsts)
-        own: NDArray[Any] = np.arange(1, rows + 1) - np.repeat(start, ends - firsts)
-        return own / np.repeat(places.of, ends - firsts) if self.pct else own
-
-    def _ranks_of_one_key(self, firsts: Integers, rows: int) -> NDArray[Any]:
-        """Return the ranks of rows in order; no more is made than the method asks for."""
+        rows, firsts = len(new_value), np.flatnonzero(new_value)
+        counts = np.diff(firsts, append=rows)
+        # Of each run of equal values: where its key begins, with which run, and how many it has.
+        start: Any = 0
+        run: Any = 0
+        of: Any = len(firsts) if self.method == "dense" else rows
+        if new_key is not None:
+            begins = new_key[firsts]
+            runs, key = np.flatnonzero(begins), np.cumsum(begins) - 1
+            start, run = firsts[runs][key], runs[key]
+            of = np.diff(runs if self.method == "dense" else firsts[runs], append=of)[key]
         found: NDArray[Any]
-        of = rows
         if self.method == "ordinal":
-            found = np.arange(1, rows + 1)
+            if new_key is not None:
+                start, of = np.repeat(start, counts), np.repeat(of, counts)
+            found = np.arange(1, rows + 1) - start
+            return found / of if self.pct else found
+        if self.method == "dense":
+            found = np.arange(1, len(firsts) + 1) - run
+        elif self.method == "average":
+            found = (2 * firsts + counts + 1) / 2 - start
         else:
-            counts = np.diff(firsts, append=rows)
-            if self.method == "dense":
-                found, of = np.arange(1, len(firsts) + 1), len(firsts)
-            elif self.method == "average":
-                found = (2 * firsts + counts + 1) / 2
-            else:
-                found = firsts + (1 if self.method == "min" else counts)
-            found = np.repeat(found, counts)
-        return found / of if self.pct else found
+            found = firsts + (1 if self.method == "min" else counts) - start
+        return np.repeat(found / of if self.pct else found, counts)
 
 
 VALUE = "value"
@@ -174,94 +163,81 @@ def ranked_rows(
                 table = table.append_column(_ROW, arrow_array(places))
                 missing = missing_rows(plain(table.column(VALUE)))
                 rows.add(table if missing is None else table.filter(arrow_array(~missing)))
-            for part in _ranked(rows.sorted(), by, ranking, workspace):
-                found = [arrow_array(part.rows), arrow_array(ranking.ranks(part.places()), kind)]
-                ranked.add(pa.Table.from_arrays(found, schema=back))
+            with workspace.spill_buffer() as buffer:
+                for own, placed in _placed(rows.sorted(), by, ranking, buffer):
+                    found = [arrow_array(own), arrow_array(ranking.ranks(placed), kind)]
+                    ranked.add(pa.Table.from_arrays(found, schema=back))
         for table in ranked.sorted():
             yield numpy_array(table.column(_ROW)), numpy_array(table.column("rank"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Some values in order, and what is known of their places among all values.
+class _Edge:
+    """What lies on one side of some rows in order; places are counted over everything, from 0 on.
 
-    Places are counted over everything, from 0 on; each array has shape ``(rows,)``.
+    Attributes
+    ----------
+    key, value
+        Where the last key and the last value before the rows begin, or the first ones behind them.
+    dense
+        How many distinct values that key has up to the rows, or the last key of the rows in all.
     """
 
-    rows: NDArray[np.int64]
-    place: NDArray[np.int64]
-    key_start: NDArray[np.int64]
-    value_start: NDArray[np.int64]
-    dense: NDArray[np.int64]
-    new_key: NDArray[np.bool_]
-    new_value: NDArray[np.bool_]
-    value_last: NDArray[np.int64]
-    of: NDArray[np.int64]
-
-    def places(self) -> Places:
-        """Return the places within keys."""
-        before = self.key_start - 1
-        return Places(
-            self.place - before,
-            self.value_start - before,
-            self.value_last - before,
-            self.dense,
-            self.of,
-        )
-
-    def to_table(self) -> pa.Table:
-        """Return all of it as a table, to be put aside."""
-        return pa.table(
-            {f.name: arrow_array(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        )
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> _Part:
-        """Return what was put aside."""
-        return cls(*(numpy_array(table.column(name)) for name in table.column_names))
+    key: int = 0
+    value: int = 0
+    dense: int = 0
 
 
-def _ranked(
-    tables: Iterator[pa.Table], by: tuple[str, ...], ranking: Ranking, workspace: Workspace
-) -> Iterator[_Part]:
-    parts = _begun(tables, by)
-    with contextlib.ExitStack() as opened:
-        if ranking.looks_ahead:
-            buffer = opened.enter_context(workspace.spill_buffer())
-            parts = _with_last(parts, "new_value", "place", "value_last", buffer)
-        if ranking.pct:
-            buffer = opened.enter_context(workspace.spill_buffer())
-            counted = "dense" if ranking.method == "dense" else "place"
-            parts = _with_last(parts, "new_key", counted, "of", buffer)
-            if counted == "place":
-                parts = (dataclasses.replace(p, of=p.of - p.key_start + 1) for p in parts)
-        yield from parts
-
-
-def _begun(tables: Iterator[pa.Table], by: tuple[str, ...]) -> Iterator[_Part]:
-    """Give tables, in order, as parts, with all that the rows before tell."""
-    before: pa.Table | None = None
-    place = key_start = value_start = dense = 0
+def _placed(
+    tables: Iterator[pa.Table], by: tuple[str, ...], ranking: Ranking, buffer: SpillBuffer
+) -> Iterator[tuple[Integers, Places]]:
+    """Give the rows of tables in order, and their places; parts come in any order."""
+    waiting: list[tuple[BufferedTable, int, _Edge]] = []
+    last: pa.Table | None = None
+    start, before = 0, _Edge()
     for table in tables:
         if not table.num_rows:
             continue
-        new_key, new_value = _beginnings(table, before, by)
-        rows = np.arange(place, place + table.num_rows, dtype=np.int64)
-        key_starts = np.maximum.accumulate(np.where(new_key, rows, key_start))
-        value_starts = np.maximum.accumulate(np.where(new_value, rows, value_start))
-        # Distinct values since the key began, or since the table did where it began before.
-        counts = np.cumsum(new_value) + dense
-        begun = np.where(new_key, counts - 1, 0)
-        denses = counts - np.maximum.accumulate(begun)
-        nothing = np.zeros(len(rows), np.int64)
-        own = numpy_array(table.column(_ROW))
-        yield _Part(
-            own, rows, key_starts, value_starts, denses, new_key, new_value, nothing, nothing
-        )
-        place += len(rows)
-        key_start, value_start, dense = int(key_starts[-1]), int(value_starts[-1]), int(denses[-1])
-        before = table.slice(table.num_rows - 1).select(by)
-        before = pa.Table.from_arrays([c.combine_chunks() for c in before.columns], names=by)
+        begins = _beginnings(table, last, by)
+        places, after, _ = _places(*begins, start, before, _Edge(), ranking.method)
+        rows = table.column(_ROW)
+        if ranking.looks_ahead:
+            part = pa.table([rows, *map(arrow_array, begins)], names=[_ROW, "key", "value"])
+            waiting.append((buffer.put(part), start, before))
+        else:
+            yield numpy_array(rows), places
+        start, before = start + table.num_rows, after
+        last = table.slice(table.num_rows - 1).select(by)
+        last = pa.Table.from_arrays([c.combine_chunks() for c in last.columns], names=by)
+    behind = _Edge(start, start, before.dense)
+    for buffered, start, before in reversed(waiting):
+        own, new_key, new_value = map(numpy_array, buffer.take(buffered).columns)
+        places, _, behind = _places(new_key, new_value, start, before, behind, ranking.method)
+        yield own, places
+
+
+def _places(
+    new_key: NDArray[np.bool_],
+    new_value: NDArray[np.bool_],
+    start: int,
+    before: _Edge,
+    behind: _Edge,
+    method: RankMethod,
+) -> tuple[Places, _Edge, _Edge]:
+    """Return the places of rows, what lies before the rows behind them, and behind those before."""
+    rows = np.arange(start, start + len(new_key))
+    key, value = np.cumsum(new_key), np.cumsum(new_value)
+    keys = np.concatenate([[before.key], rows[new_key], [behind.key]])
+    values = np.concatenate([[before.value], rows[new_value], [behind.value]])
+    dense = value - np.append(-before.dense, value[new_key] - 1)[key]
+    ends = np.append(before.dense, dense)[np.flatnonzero(new_key)]  # of the keys that end here
+    all_dense = np.append(ends, behind.dense)
+    key_start = keys[key]
+    of = all_dense[key] if method == "dense" else keys[key + 1] - key_start
+    own, first, last = rows + 1, values[value] + 1, values[value + 1]
+    places = Places(own - key_start, first - key_start, last - key_start, dense, of)
+    after = _Edge(int(keys[-2]), int(values[-2]), int(dense[-1]))
+    return places, after, _Edge(int(keys[1]), int(values[1]), int(all_dense[0]))
 
 
 def _beginnings(
@@ -277,46 +253,3 @@ def _beginnings(
     if before is None:
         new_key, new_value = np.append(True, new_key), np.append(True, new_value)
     return new_key, new_value | new_key
-
-
-def _with_last(
-    parts: Iterator[_Part], begins: str, column: str, into: str, buffer: SpillBuffer
-) -> Iterator[_Part]:
-    """Put into a column what another has in the last row of each run.
-
-    A run begins where ``begins`` is set. The last run of a part is open: the part waits until the
-    run's end has come.
-    """
-    waiting: list[BufferedTable] = []
-    last = 0
-    for part in parts:
-        starts = np.flatnonzero(getattr(part, begins))
-        values = getattr(part, column)
-        if len(starts):
-            first = int(starts[0])
-            closing = int(values[first - 1]) if first else last
-            yield from _closed(waiting, buffer, into, closing)
-            waiting = []
-        runs = np.append(starts[1:], len(values)) - 1
-        of_run = np.cumsum(getattr(part, begins)) - 1
-        ends = values[runs]
-        found = np.full(len(values), _OPEN)
-        known = (of_run >= 0) & (of_run < len(runs) - 1)
-        found[known] = ends[of_run[known]]
-        if len(starts):
-            found[: int(starts[0])] = closing
-        waiting.append(buffer.put(dataclasses.replace(part, **{into: found}).to_table()))
-        last = int(values[-1])
-    yield from _closed(waiting, buffer, into, last)
-
-
-_OPEN = -1
-
-
-def _closed(
-    waiting: list[BufferedTable], buffer: SpillBuffer, into: str, value: int
-) -> Iterator[_Part]:
-    for buffered in waiting:
-        part = _Part.of_table(buffer.take(buffered))
-        found = getattr(part, into)
-        yield dataclasses.replace(part, **{into: np.where(found == _OPEN, value, found)})

@@ -87,7 +87,7 @@ def bucketer_for(
             hint="use a rule in days or longer: 1D, W, MS, QS, YS",
             type=str(kind),
         )
-    width = index.units(read.length_ns, "rule", rule)
+    width = index.units(read, "rule", rule)
     start = _start(index, origin, origin_at)
     shift = index.units(offset_ns, "offset", str(offset))
     return ElapsedBucketer(width, (start + shift) % width, closed)

@@ -71,13 +71,6 @@ _SPAN_HINT = "units: ns us ms s min h, also together (1h30min), or whole days (2
 
 
 @dataclass(frozen=True)
-class ElapsedRule:
-    """A length in nanoseconds."""
-
-    length_ns: int
-
-
-@dataclass(frozen=True)
 class CalendarRule:
     """Some units of a calendar.
 
@@ -92,8 +85,8 @@ class CalendarRule:
     ends: bool = False
 
 
-def parse_rule(text: str) -> ElapsedRule | CalendarRule:
-    """Read a rule.
+def parse_rule(text: str) -> int | CalendarRule:
+    """Read a rule: one of the calendar, or the nanoseconds of one that is elapsed time.
 
     Raises PlanError for text that is no rule, with what would be one.
     """
@@ -102,7 +95,7 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
     spelled = _abbreviated(text)
     match = _CALENDAR.fullmatch(spelled)
     if match is None:
-        return ElapsedRule(_elapsed_ns(spelled, "rule", written=text))
+        return _elapsed_ns(spelled, "rule", written=text)
     count, unit, anchor = match.groups()
     if unit in _TWO_MEANINGS:
         raise PlanError(
@@ -113,7 +106,7 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
     if unit not in _CALENDAR_UNITS:
         if anchor is not None:
             raise _no_rule(text, "rule")
-        return ElapsedRule(_elapsed_ns(spelled, "rule", written=text))
+        return _elapsed_ns(spelled, "rule", written=text)
     return _calendar_rule(text, int(count or 1), _CALENDAR_UNITS[unit], anchor)
 
 

@@ -51,6 +51,7 @@ from tessel.clauses.values import (
 )
 from tessel.errors import InvalidInputError
 from tessel.expression.text_bytes import texts_of
+from tessel.memory import recycled
 
 BUCKETS = 32
 """Buckets of a level: five more bits of the hash each."""
@@ -164,7 +165,7 @@ def _hash_plain(array: pa.Array) -> Hashes:
 def _mix(numbers: Hashes) -> Hashes:
     from tessel.kernels.word_numbers import mix_words
 
-    mixed = np.empty(len(numbers), np.uint64)
+    mixed = recycled(len(numbers), np.uint64)
     mix_words(np.ascontiguousarray(numbers), mixed)
     return mixed
 
@@ -172,6 +173,6 @@ def _mix(numbers: Hashes) -> Hashes:
 def _hash_bytes(array: pa.Array) -> Hashes:
     from tessel.kernels.word_numbers import hash_texts
 
-    texts, hashes = texts_of(array), np.empty(len(array), np.uint64)
+    texts, hashes = texts_of(array), recycled(len(array), np.uint64)
     hash_texts(texts.data, np.ascontiguousarray(texts.offsets), hashes)
     return hashes

@@ -30,6 +30,7 @@ from tessel.clauses.grouped.numbered_keys import (
 )
 from tessel.kernels.group_rows import rows_by_code
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -201,7 +202,7 @@ def joined_by_number(parts: Sequence[PartialGroups], *, ascending: bool = False)
 
 def _ranked(numbers: Integers, size: int) -> tuple[Integers, Integers]:
     """Return the rank of each of some numbers in ``[0, size)``, and a place of each rank."""
-    place = np.full(size, -1, np.int64)
+    place = recycled(size, np.int64, fill=-1)
     place[numbers] = np.arange(len(numbers))
     is_there = place >= 0
     ranks = np.cumsum(is_there)

@@ -28,7 +28,6 @@ from tessel.arrays import numpy_array
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.grouped.group_states import GroupShape, StateKey
-from tessel.clauses.grouped.grouping import numbered_by_appearance
 from tessel.clauses.grouped.kernel_reductions import (
     KernelReductions,
     all_reducible,
@@ -43,7 +42,6 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.fields import FieldResult
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.program import Program
-from tessel.kernels.register_rows import register_rows
 from tessel.kernels.search_rows import search_rows
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
@@ -118,10 +116,10 @@ def reduced_groups(
         first |= by_appearance
         found = reduced_spans(opened.spans, program, grouped, reductions, first=first)
     else:
-        numbered = _numbered(opened, grouped)
+        numbered = grouped.by_appearance(opened.spans, opened.bound(opened.plan.by_key))
         if numbered is None:
             return None
-        cells, codes = numbered
+        cells, codes, _ = numbered
         whole = replace(grouped, register=None, groups=len(cells))
         found = reduced_spans(opened.spans, program, whole, reductions, first=first, codes=codes)
     if found is None:
@@ -140,26 +138,6 @@ class _Plan:
     by_key: UnboundProgram
     reductions: KernelReductions
     program: UnboundProgram
-
-
-def _numbered(
-    opened: OpenedBatch[_Plan], grouped: NumberedGroups
-) -> tuple[Integers, Integers] | None:
-    """Give numbers to the rows that count, by their keys, in order of first appearance.
-
-    Returns
-    -------
-    tuple or None
-        The number that each group has by its keys, and the group of each row. None where a number
-        is not among those that there can be: page tables that say otherwise are forged.
-    """
-    assert grouped.register is not None  # one group is few
-    program, asked = opened.bound(opened.plan.by_key), [grouped.register]
-    (cells,) = register_rows(opened.spans, program, select=grouped.select, registers=asked)
-    if len(cells) and not 0 <= cells.min() <= cells.max() < grouped.groups:
-        return None
-    codes, first = numbered_by_appearance(cells, grouped.groups)
-    return cells[first], codes
 
 
 def reduced_spans(

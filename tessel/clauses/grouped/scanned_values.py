@@ -38,6 +38,7 @@ from tessel.expression.encoded import BlockProgram
 from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import outside_of_bounds
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import OpenedBatch
 
@@ -204,10 +205,10 @@ class _Scan:
         from tessel.kernels.register_rows import register_rows
 
         starts, group = self._starts, self._grouped.register
-        firsts = np.zeros(self._grouped.groups, np.int64)
+        firsts = recycled(self._grouped.groups, np.int64, fill=0)
         firsts[self.order] = starts[:-1]
         names = [name for name in self._columns if name not in self._few]
-        found = {name: np.empty(starts[-1], np.int64) for name in names}
+        found = {name: recycled(starts[-1], np.int64) for name in names}
         places = {name: firsts.copy() for name in names}
         numbers = [self._columns[name].number for name in names]
         registers = [~each.register if each.is_float else each.register for each in numbers]
@@ -223,7 +224,7 @@ class _Scan:
                     select=self._grouped.select,
                     registers=registers,
                 )
-                owners = np.zeros(lines.shape[1], np.int64) if group is None else lines[-1]
+                owners = recycled(lines.shape[1], np.int64, fill=0) if group is None else lines[-1]
                 known = dict(zip(is_known, lines[len(names) :], strict=False))
                 for name, line in zip(names, lines, strict=False):
                     there = known[name] > 0 if name in known else None
@@ -253,7 +254,7 @@ class _Scan:
         starts = np.concatenate([[0], np.cumsum(lengths)])
         if starts[-1] == len(found):
             return ValueRuns(found, None, starts)
-        whole = np.empty(starts[-1], np.int64)
+        whole = recycled(starts[-1], np.int64)
         each = np.arange(len(lengths))
         place_lists(found, self._starts[:-1].copy(), lengths, each, starts[:-1].copy(), whole)
         return ValueRuns(whole, None, starts)

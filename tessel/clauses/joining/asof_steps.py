@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import concat_tables, empty_table, numpy_array
+from tessel.arrays import concat_tables, numpy_array
+from tessel.clauses.along_rows.ordered import CarryingClause
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.asof_shape import AsofShape, AsofTable, Times, pieces_in_reach
@@ -38,7 +39,7 @@ _CARRY: pa.Schema = pa.schema([("rows", pa.int64()), ("last", pa.int64())])
 
 @register
 @dataclass(frozen=True)
-class InOrder(Clause):
+class InOrder(CarryingClause):
     """Make a column the time index, as rows pass that are ordered by it already."""
 
     name: ClassVar[str] = "in_order"
@@ -78,14 +79,6 @@ class InOrder(Clause):
             return later if later.num_rows else earlier
         rows = earlier["rows"][0].as_py() + later["rows"][0].as_py()
         return later.set_column(0, _CARRY.field("rows"), [[rows]])
-
-    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
-        """Say yes: nothing behind a unit matters to it."""
-        return True
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Check everything at once."""
-        return self.process_between(unit, empty_table(_CARRY), empty_table(_CARRY))
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
@@ -161,7 +154,7 @@ class BroadcastAsof(_OfTwoSymbols, UnboundStep):
 class _BoundAsof(BoundStep):
     """A :class:`BroadcastAsof` with the right: nothing is changed after it is made."""
 
-    name = BroadcastAsof.name
+    takes = Structure.ROW_SLICE
 
     def __init__(self, step: BroadcastAsof, right: pa.Table, times: Times) -> None:
         super().__init__(step)
@@ -169,12 +162,6 @@ class _BoundAsof(BoundStep):
         self._table = AsofTable(step.shape, right, times)
         # One chunk a column: rows are taken from it again and again.
         self._right = right.select(list(step.shape.right_names)).combine_chunks()
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out."""
-        info = self._step.structure
-        return ClauseInfo(adds=info.adds)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, concat_tables, numpy_array
+from tessel.clauses.along_rows.ordered import CarryingClause
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.lookup import KeyTable, Matches
@@ -83,7 +84,7 @@ class BroadcastJoin(UnboundStep):
 class _BoundJoin(BoundStep):
     """A :class:`BroadcastJoin` with the held side: nothing is changed after it is made."""
 
-    name = BroadcastJoin.name
+    takes = Structure.ROW_SLICE
 
     def __init__(self, step: BroadcastJoin, held: pa.Table, table: KeyTable) -> None:
         super().__init__(step)
@@ -100,12 +101,6 @@ class _BoundJoin(BoundStep):
         ]
         self._held = pa.table(columns, names=list(names)).combine_chunks()
         self._row_bytes = held.nbytes // max(1, held.num_rows)
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out."""
-        info = self._step.structure
-        return ClauseInfo(adds=info.adds, index=info.index)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
@@ -157,16 +152,12 @@ class _ExpandingJoin(_BoundJoin):
         if most <= rows:
             return [(self, most * width)]
         matches = self._matches(self._found(unit))
-        return _PartOfJoin.parts(self, matches, unit, width)
-
-
-class _PartOfJoin(PartOfStep):
-    name = BroadcastJoin.name
+        return PartOfStep.of(self, matches, unit, width)
 
 
 @register
 @dataclass(frozen=True)
-class AppendUnmatched(UnboundStep):
+class AppendUnmatched(UnboundStep, CarryingClause):
     """Let the rows of a join pass, then give the right rows that none of them used."""
 
     name: ClassVar[str] = "append_unmatched"
@@ -196,10 +187,6 @@ class AppendUnmatched(UnboundStep):
         """Return which rows of the right either has used."""
         both = concat_tables([earlier, later])
         return self._used(*map(numpy_array, both.columns))
-
-    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
-        """Say that nothing after a unit matters to it."""
-        return True
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table

@@ -131,8 +131,6 @@ class HashJoin(BucketStep):
 class _PartOfBucket(BoundStep):
     """The rows of a bucket that some units of the left want."""
 
-    name = HashJoin.name
-
     def __init__(self, step: HashJoin, bucket: _Bucket, start: int, stop: int) -> None:
         super().__init__(step)
         self._bucket = bucket
@@ -310,15 +308,9 @@ class ExpandJoined(JoinStep):
         """Return what makes some rows at a time."""
         pairing = Pairing(self.shape, unit.table)
         width = max(1, pairing.nbytes // max(1, unit.num_rows))
-        return _PartOfUnit.parts(self, pairing, unit, width)
+        return PartOfStep.of(self, pairing, unit, width)
 
     def made(self, unit: ProcessingUnit, found: Pairing, start: int, stop: int) -> ProcessingUnit:
         """Return rows ``[start, stop)`` of the output of a unit."""
-        made = unit.replace(found.rows(start, stop))
-        if self.shape.schema.index is None:
-            return made
-        return with_times_of_index(made.with_pieces(made.pieces, self.shape.schema))
-
-
-class _PartOfUnit(PartOfStep):
-    name = ExpandJoined.name
+        made = unit.replace(found.rows(start, stop), index=self.shape.schema.index)
+        return with_times_of_index(made)

@@ -27,9 +27,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, numpy_array, one_array
 from tessel.cached import cached
 from tessel.clauses.grouped.group_states import POSITION
+from tessel.clauses.grouped.numbering import dictionary_parts
 from tessel.clauses.joining.shape import Sides
 from tessel.clauses.values import decimal_words, integers, is_text_or_binary, raw_values
 from tessel.expression.schema import TableSchema
@@ -142,7 +143,8 @@ class _Values:
     def find(self, column: pa.Array) -> Codes:
         """Return the number of each value, −1 where it is missing or none of these."""
         if pa.types.is_dictionary(column.type):
-            found: Codes = np.append(self.find(column.dictionary), -1)[_entry_of_rows(column)]
+            entries, places = dictionary_parts(column)
+            found: Codes = np.append(self.find(entries), -1)[places]
             return found
         codes: Codes = self._finder.find(*self._form(column))
         return codes
@@ -160,12 +162,13 @@ def _numbered(column: pa.Array) -> _Values:
 
 def _numbered_entries(column: pa.DictionaryArray) -> _Values:
     """Return numbers of those entries of a dictionary that rows have, by the first row of each."""
-    at = _entry_of_rows(column)
-    first = np.full(len(column.dictionary) + 1, -1, np.int64)
+    # A row that is null itself, at -1, has the place after the last entry.
+    entries, at = dictionary_parts(column)
+    first = np.full(len(entries) + 1, -1, np.int64)
     first[at[::-1]] = np.arange(len(at))[::-1]  # of several rows the last that is written stays
     used = np.flatnonzero(first[:-1] >= 0)
     used = used[np.argsort(first[used])]
-    values = _numbered(column.dictionary.take(arrow_array(used)))
+    values = _numbered(entries.take(arrow_array(used)))
     codes = np.full(len(first), -1, np.int64)
     codes[used] = values.codes
     values.codes = codes[at]
@@ -186,14 +189,6 @@ def _has_words(kind: pa.DataType) -> bool:
         or types.is_boolean(kind)
         or types.is_null(kind)
     )
-
-
-def _entry_of_rows(column: pa.DictionaryArray) -> Codes:
-    """Return the entry of each row; of one that is null itself the place after the last entry."""
-    at = integers(column.indices).astype(np.int64)
-    if column.indices.null_count:
-        at[numpy_array(column.indices.is_null())] = len(column.dictionary)
-    return at
 
 
 def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
@@ -303,7 +298,7 @@ class Pairing:
         self._shape = shape
         # One chunk a column: rows are taken from it again and again.
         self._table = table = table.combine_chunks()
-        position, key = _column(table, POSITION), _column(table, _KEY)
+        position, key = (one_array(table.column(name)) for name in (POSITION, _KEY))
         placed = numpy_array(position.is_valid())
         rows = np.flatnonzero(placed)
         order = np.argsort(numpy_array(position.drop_null()), kind="stable")
@@ -335,8 +330,3 @@ class Pairing:
             *table.select(list(shape.right_names.values())).take(arrow_array(theirs)).columns,
         ]
         return pa.Table.from_arrays(columns, schema=shape.schema.arrow)
-
-
-def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks else arrow_array([], column.type)

@@ -88,13 +88,22 @@ class BoundStep(Clause):
     Nothing is changed after it is made. The rows it holds are no part of its plain form.
     """
 
+    takes: ClassVar[Structure | None] = None
+    """Of which structure its units are, where that is not what the step declares."""
+
     def __init__(self, step: Clause) -> None:
         self._step = step
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """The word for the step."""
+        return self._step.name
+
+    @property
     def structure(self) -> ClauseInfo:
-        """What the step declares."""
-        return self._step.structure
+        """What the step declares, of the units that it is given."""
+        info = self._step.structure
+        return dataclasses.replace(info, input=self.takes or info.input)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return what the step returns."""
@@ -112,6 +121,8 @@ class BoundStep(Clause):
 class PartOfStep(BoundStep):
     """Some rows of the output of a step for one unit."""
 
+    takes = Structure.ALL
+
     def __init__(self, step: Any, found: Any, start: int, stop: int) -> None:
         super().__init__(step)
         self._made: Callable[[ProcessingUnit], ProcessingUnit] = functools.partial(
@@ -119,7 +130,7 @@ class PartOfStep(BoundStep):
         )
 
     @classmethod
-    def parts(
+    def of(
         cls, step: Clause, found: Sized, unit: ProcessingUnit, width: int
     ) -> list[tuple[Clause, int]]:
         """Cut rows of output of ``width`` bytes into parts; return these, and the bytes of each."""
@@ -130,11 +141,6 @@ class PartOfStep(BoundStep):
             (cls(step, found, at, stop), (stop - at) * width)
             for at, stop in itertools.pairwise([0, *stops])
         ]
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """All of one unit in, row slices out."""
-        return dataclasses.replace(super().structure, input=Structure.ALL)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Make these rows; the unit is the one that was counted."""

@@ -54,14 +54,22 @@ class LocalPool(Closing):
         What the query keeps alive; by default one of the pool's own.
     workers
         Tasks that run at a time; by default those of the options.
+    waits
+        Whether tasks mostly wait: then none is little, and runs in the calling thread.
     """
 
     def __init__(
-        self, options: Options, account: Account | None = None, workers: int | None = None
+        self,
+        options: Options,
+        account: Account | None = None,
+        workers: int | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
         self._options = options
         self._account = account or Account(options.live_bytes)
         self._at_once = workers or options.workers
+        self._inline_bytes = 0 if waits else options.inline_bytes
         self._threads: ThreadPoolExecutor | None = None
         self._begun: list[threading.Thread] = []
         self._far: LocalPool | None = None
@@ -96,7 +104,7 @@ class LocalPool(Closing):
             return self
         if self._far is None:
             workers = max(_FAR_TASKS, self._options.workers)
-            self._far = LocalPool(self._options, self._account, workers)
+            self._far = LocalPool(self._options, self._account, workers, waits=True)
         return self._far
 
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
@@ -111,7 +119,7 @@ class LocalPool(Closing):
         source = _failing_last(tasks)
         # A task that waited for threads, being on one of them, might wait for itself.
         alone = self._options.workers == 1 or threading.current_thread() in self._begun
-        left = self._options.inline_bytes
+        left = self._inline_bytes
         for task in source:
             left -= task.bytes
             if not alone and (left <= 0 or task.is_large):
@@ -130,7 +138,9 @@ class LocalPool(Closing):
         held = next(source, None)
         try:
             while held is not None or pending:
-                while held is not None and len(pending) < self._most_pending:
+                # Under way, or done and waiting; where memory is short, one beyond the workers.
+                most = self._at_once + (1 if account.is_tight else self._at_once)
+                while held is not None and len(pending) < most:
                     if pending and account.alive + held.bytes > account.admitted_limit:
                         break
                     pending.append((self._submit(held), held.bytes))
@@ -145,12 +155,6 @@ class LocalPool(Closing):
             for future, size in pending:
                 future.cancel()
                 account.add(-size)
-
-    @property
-    def _most_pending(self) -> int:
-        """Tasks under way, or done and waiting; where memory is short, one beyond the workers."""
-        workers = self._at_once
-        return workers + 1 if self._account.is_tight else 2 * workers
 
     def _check_threads(self) -> None:
         """Refuse to wait for threads that stayed behind in the parent process."""

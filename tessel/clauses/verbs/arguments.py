@@ -5,7 +5,7 @@ How the arguments of verbs are read: what people may write, as what clauses hold
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tessel.clauses.apply import Apply
@@ -16,7 +16,6 @@ from tessel.expression.build import lit
 from tessel.expression.leaves import Column
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
-from tessel.lazy import dataclass
 
 QueryType = TypeVar("QueryType", bound="Query")
 
@@ -192,26 +191,21 @@ def as_row_count(verb: str, n: Any) -> int:
     return int(n.__index__())
 
 
-@dataclass(frozen=True)
-class SortKeys:
-    """What rows are ordered by, as clauses hold it.
+def ordered_by(
+    verb: str,
+    keys: tuple[Any, ...],
+    descending: bool | Sequence[bool],
+    make: Callable[[tuple[str, ...], tuple[bool, ...]], Clause],
+) -> tuple[Clause, ...]:
+    """Return a clause that orders rows, among what makes and drops columns for expressions.
 
-    Attributes
+    Parameters
     ----------
-    names, descending
-        Columns and their directions.
-    before, after
-        What makes and drops columns for keys that are expressions.
+    keys
+        Given one by one or in a list; text names a column.
+    make
+        Makes the clause of the names of columns and of their directions.
     """
-
-    names: tuple[str, ...]
-    descending: tuple[bool, ...]
-    before: tuple[Apply, ...]
-    after: tuple[Clause, ...]
-
-
-def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool]) -> SortKeys:
-    """Return keys, given one by one or in a list, as columns: text names one."""
     flat: list[Any] = []
     for key in keys:
         flat += list(key) if isinstance(key, list | tuple) else [key]
@@ -236,10 +230,9 @@ def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool
         raise PlanError(
             f"{verb}: descending is true or false, or one of them for each key, not {descending!r}"
         )
-    hidden = tuple(each.column for each in made)
-    after: tuple[Clause, ...] = ()
-    if hidden:
-        from tessel.clauses.select import Drop
+    clause = make(tuple(names), tuple(descending))
+    if not made:
+        return (clause,)
+    from tessel.clauses.select import Drop
 
-        after = (Drop(hidden),)
-    return SortKeys(tuple(names), tuple(descending), tuple(made), after)
+    return *made, clause, Drop(tuple(each.column for each in made))

@@ -68,7 +68,7 @@ class GroupingVerbs(Query):
         found = as_keys(keys, named)
         if not found:
             raise PlanError("groupby needs a key", hint="for one group of everything use agg alone")
-        return GroupedQuery(self, found, sort, drop_missing)
+        return GroupedQuery(self, _groups(found, sort, drop_missing))
 
     group_by = groupby
 
@@ -85,7 +85,7 @@ class GroupingVerbs(Query):
         >>> list(trades.agg(total=("qty", "sum"), high="max(price)").collect())
         [{'total': 10, 'high': 21.0}]
         """
-        return GroupedQuery(self, (), True, True).agg(by_column, *more, **outputs)
+        return GroupedQuery(self, _groups(())).agg(by_column, *more, **outputs)
 
     def resample(
         self: QueryType,
@@ -139,30 +139,48 @@ class GroupingVerbs(Query):
         """
         from tessel.clauses.buckets.rules import new_spelling
         from tessel.clauses.index_values import InZone
+        from tessel.clauses.resample import Resample
         from tessel.expression.periods import instant_text
 
-        return ResampledQuery(
-            self if tz is None else self.then(InZone(tz)),
+        clause = Resample(
             new_spelling(elapsed_text(rule)),
+            (),
             closed,
             label,
             instant_text(origin) or "epoch",
             elapsed_text(offset),
             as_keys((by,), {}, 'resample(..., by={{"name": {}}})'),
-            empty,
             drop_missing,
+            empty=empty,
         )
+        return ResampledQuery(self if tz is None else self.then(InZone(tz)), (clause,))
+
+
+def _groups(
+    keys: tuple[str | ComputedColumn, ...], sort: bool = True, drop_missing: bool = True
+) -> tuple[Clause, ...]:
+    """Return what groups rows by keys, without aggregates."""
+    from tessel.clauses.aggregation import Aggregation
+    from tessel.clauses.partition import Partition
+
+    return Partition(keys, drop_missing), Aggregation(keys, (), sort)
 
 
 @checks_arguments
 @dataclass(frozen=True)
 class GroupedQuery(AwaitsAggregates, Generic[QueryType]):
-    """A query whose rows are grouped, waiting for ``agg``."""
+    """A query whose rows are grouped, waiting for ``agg``.
+
+    Attributes
+    ----------
+    query
+        What comes before.
+    clauses
+        What groups the rows, without aggregates.
+    """
 
     query: QueryType
-    keys: tuple[str | ComputedColumn, ...]
-    sort: bool
-    drop_missing: bool
+    clauses: tuple[Clause, ...]
 
     def agg(
         self,
@@ -170,7 +188,7 @@ class GroupedQuery(AwaitsAggregates, Generic[QueryType]):
         *more: Expression | ComputedColumn,
         **outputs: AggregateForm,
     ) -> QueryType:
-        """Compute aggregates of each group.
+        """Compute aggregates of each group, or of each bucket.
 
         ``agg(total=("qty", "sum"))``, ``agg({"qty": "sum"})`` (named ``qty``) or
         ``agg({"qty": ["sum", "max"]})`` (named ``qty_sum`` and ``qty_max``); with parameters or
@@ -183,51 +201,12 @@ class GroupedQuery(AwaitsAggregates, Generic[QueryType]):
         ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``, ``bar_low`` and ``bar_close``.
         """
         from tessel.clauses.aggregate_forms import aggregated
-        from tessel.clauses.aggregation import Aggregation
-        from tessel.clauses.partition import Partition
 
-        before = Partition(self.keys, self.drop_missing)
-        clause = Aggregation(self.keys, (), self.sort)
-        return self.query.then(*aggregated((before, clause), by_column, more, outputs))
+        return self.query.then(*aggregated(self.clauses, by_column, more, outputs))
 
 
-@checks_arguments
-@dataclass(frozen=True)
-class ResampledQuery(AwaitsAggregates, Generic[QueryType]):
+class ResampledQuery(GroupedQuery[QueryType]):
     """A query whose rows are in time buckets, waiting for ``agg``."""
-
-    query: QueryType
-    rule: str
-    closed: Literal["left", "right"] | None
-    label: Literal["left", "right"] | None
-    origin: str
-    offset: str | None
-    by: tuple[str | ComputedColumn, ...]
-    empty: Empty
-    drop_missing: bool
-
-    def agg(
-        self,
-        by_column: AllForms | None = None,
-        *more: Expression | ComputedColumn,
-        **outputs: AggregateForm,
-    ) -> QueryType:
-        """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
-        from tessel.clauses.aggregate_forms import aggregated
-        from tessel.clauses.resample import Resample
-
-        clause = Resample(
-            self.rule,
-            (),
-            self.closed,
-            self.label,
-            self.origin,
-            self.offset,
-            self.by,
-            self.drop_missing,
-            empty=self.empty,
-        )
-        return self.query.then(*aggregated((clause,), by_column, more, outputs))
 
 
 @checks_arguments

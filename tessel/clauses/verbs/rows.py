@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.filter import Filter
@@ -14,7 +15,7 @@ from tessel.clauses.verbs.arguments import (
     as_expression,
     as_names,
     as_row_count,
-    sort_keys,
+    ordered_by,
 )
 from tessel.errors import PlanError, shown
 from tessel.errors.arguments import checks_arguments
@@ -156,9 +157,8 @@ class RowVerbs(Query):
         """
         from tessel.clauses.sort import Sort
 
-        keys = sort_keys("sort", (by, *more), descending)
-        sort = Sort(keys.names, keys.descending, missing)
-        return self.then(*keys.before, sort, *keys.after)
+        make = partial(Sort, missing=missing)
+        return self.then(*ordered_by("sort", (by, *more), descending, make))
 
     def top_k(
         self: QueryType,
@@ -179,9 +179,10 @@ class RowVerbs(Query):
         """
         from tessel.clauses.top_k import TopK
 
-        keys = sort_keys("top_k", (by, *more), descending)
-        top = TopK(as_row_count("top_k", k), keys.names, keys.descending, missing)
-        return self.then(*keys.before, top, *keys.after)
+        def make(names: tuple[str, ...], directions: tuple[bool, ...]) -> TopK:
+            return TopK(as_row_count("top_k", k), names, directions, missing)
+
+        return self.then(*ordered_by("top_k", (by, *more), descending, make))
 
     def distinct(
         self: QueryType,

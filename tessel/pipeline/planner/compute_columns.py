@@ -33,16 +33,10 @@ from tessel.pipeline.planner.draft import Draft
 
 def compute_columns(draft: Draft) -> Draft:
     """Put an ``apply`` before each clause that computes columns."""
-    schemas = draft.schemas()
     clauses: list[Clause] = []
-    position = 0
-    while position < len(draft.clauses):
-        clause, schema = draft.clauses[position], schemas[position]
-        following = draft.clauses[position + 1] if position + 1 < len(draft.clauses) else None
-        position += 1
+    for clause, following, schema in draft.steps(Partition, Aggregation):
         if type(clause) is Partition and type(following) is Aggregation:
             clauses += _groupby(clause, following, schema)
-            position += 1
         elif type(clause) is Resample:
             clauses += _resample(clause, schema)
         elif clause.name in ("ewm", "rolling"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
 import pyarrow as pa
@@ -96,7 +96,8 @@ class Draft:
         """Return the draft with some fields changed."""
         made = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
         known = self.__dict__.get("_schemas")
-        if known is not None and made.schema is self.schema and _same(made.clauses, self.clauses):
+        same = len(made.clauses) == len(self.clauses) and made.schema is self.schema
+        if known is not None and same and all(map(operator.is_, made.clauses, self.clauses)):
             made.__dict__["_schemas"] = known
         return made
 
@@ -104,6 +105,17 @@ class Draft:
         """Return the draft with each clause replaced by what it and its schema are rewritten to."""
         made = map(rewrite, self.clauses, self.schemas())
         return self.replace(clauses=tuple(itertools.chain.from_iterable(made)))
+
+    def steps(
+        self, first: type[Clause], second: type[Clause]
+    ) -> Iterator[tuple[Clause, Clause | None, TableSchema]]:
+        """Give the clauses, one of the second kind with the first before it, and the schemas."""
+        left = zip(self.clauses, (*self.clauses[1:], None), self.schemas(), strict=False)
+        for clause, following, schema in left:
+            is_pair = type(clause) is first and type(following) is second
+            yield clause, following if is_pair else None, schema
+            if is_pair:
+                next(left)
 
     def has(self, *names: str) -> bool:
         """Return whether a clause has one of these names: if not, its module is not imported."""
@@ -142,10 +154,6 @@ class Draft:
         lines += [f"index: {clause.describe()}" for clause in self.pruning]
         lines += [] if self.columns is None else [f"read: {', '.join(self.columns)}"]
         return (*lines, *(clause.describe() for clause in self.clauses))
-
-
-def _same(some: tuple[Clause, ...], others: tuple[Clause, ...]) -> bool:
-    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 def value_bytes(kind: pa.DataType) -> int:

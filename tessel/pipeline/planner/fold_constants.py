@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.clauses.apply import Apply
@@ -133,12 +132,10 @@ class _AnyFacts:
 class _AnyRows:
     """One row slice that may hold any rows."""
 
+    row_counts = np.ones(1, dtype=np.int64)
+
     def __init__(self, schema: TableSchema) -> None:
         self._index = schema.index
-
-    @property
-    def row_counts(self) -> npt.NDArray[np.int64]:
-        return np.ones(1, dtype=np.int64)
 
     def facts(self, name: str) -> _AnyFacts:
         return _AnyFacts(0 if name == self._index else -1)

@@ -35,26 +35,17 @@ _LEAST_HOLISTIC_ROWS = 1 << 16
 
 def lower_aggregation(draft: Draft) -> Draft:
     """Replace groupby and resample by the form they are run in."""
-    schemas = draft.schemas()
     clauses: list[Clause] = []
-    position = 0
-    while position < len(draft.clauses):
-        clause, schema = draft.clauses[position], schemas[position]
-        following = draft.clauses[position + 1] if position + 1 < len(draft.clauses) else None
+    for clause, following, schema in draft.steps(Partition, Aggregation):
         if type(clause) is Partition and type(following) is Aggregation:
             _check_same_keys(following, clause.keys)
             clauses += _groupby(clause, following, schema, draft)
-            position += 2
-        elif type(clause) is Aggregation:
-            _check_same_keys(clause, ())
-            clauses.append(clause)
-            position += 1
+        elif type(clause) is Resample:
+            clauses += _resample(clause, schema, draft)
         else:
-            if isinstance(clause, Resample) and type(clause) is Resample:
-                clauses += _resample(clause, schema, draft)
-            else:
-                clauses.append(clause)
-            position += 1
+            if type(clause) is Aggregation:
+                _check_same_keys(clause, ())
+            clauses.append(clause)
     return draft.replace(clauses=tuple(clauses))
 
 

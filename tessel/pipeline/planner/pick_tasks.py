@@ -6,16 +6,12 @@ times the unit itself, and of that no account can know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tessel.clauses.base import Clause, Structure, drops_rows
+from tessel.clauses.base import Structure
 from tessel.clauses.capabilities import opens_filter
-from tessel.pipeline.packing import sink_of
-from tessel.pipeline.plan import is_plugin
+from tessel.pipeline.packing import aimed_packs, looked_at, selecting, sink_of
 from tessel.pipeline.planner.draft import Draft, value_bytes
 from tessel.store.manifest.index import SegmentIndex
 
-_PIECES_PER_WORKER = 2
 _PAGE_ROWS = 1 << 16
 """No page of a segment has more rows, and those with fewer divide it: cuts never go through one."""
 
@@ -37,28 +33,28 @@ def pick_tasks(draft: Draft) -> Draft:
         return draft
     if any(clause.structure.input is Structure.TIME_BUCKETED for clause in draft.clauses):
         return draft
-    aim = -(-index.row_count // (_PIECES_PER_WORKER * draft.workers))
+    aim = -(-index.row_count // _aimed_pieces(draft, index))
     rows = max(_LEAST_PIECE_ROWS, -(-aim // _PAGE_ROWS) * _PAGE_ROWS)
-    # Behind a clause that selects rows, columns are read for those alone: how many is not known.
-    if draft.live_bytes is not None and index.row_count and not _selects(draft.clauses):
-        reduced = any(clause.structure.stored for clause in draft.clauses)
-        pieces = _PIECES_IN_BUDGET
-        if reduced or sink_of(draft.clauses, opens_filter) is not None:
+    if draft.live_bytes is not None and index.row_count:
+        pieces, fewest = _PIECES_IN_BUDGET, _PAGE_ROWS
+        if selecting(draft.clauses):  # columns are read for those alone: how many is not known
+            pieces, fewest = 1, _LEAST_PIECE_ROWS
+        elif (
+            any(clause.structure.stored for clause in draft.clauses)
+            or sink_of(draft.clauses, opens_filter) is not None
+        ):
             pieces = _STORED_PIECES_IN_BUDGET
         most = draft.live_bytes // (pieces * _bytes_of_a_row(index))
-        rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)
+        rows = min(rows, max(fewest, most // _PAGE_ROWS * _PAGE_ROWS))
     return draft.replace(index=index.split(rows))
 
 
-def _selects(clauses: Sequence[Clause]) -> bool:
-    """Return whether rows are selected before a clause reads them; casts and names are bound."""
-    for clause in clauses:
-        info = clause.structure
-        if drops_rows(clause):
-            return True
-        if is_plugin(type(clause)) or info.carries or not (info.keeps_slices and info.keeps_count):
-            return False
-    return False
+def _aimed_pieces(draft: Draft, index: SegmentIndex) -> int:
+    """Return how many pieces there are to be: as many as packs, or as threads that read all."""
+    share = looked_at(draft.clauses, index.schema.names)
+    nbytes = int((share or 1) * int(index.bytes.sum()))
+    aimed = aimed_packs(index.row_count, nbytes, draft.workers)
+    return aimed if share else max(aimed, draft.workers)
 
 
 def _bytes_of_a_row(index: SegmentIndex) -> int:

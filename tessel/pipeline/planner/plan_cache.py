@@ -10,10 +10,11 @@ has the question that was asked, for people, and the plan that its answer made.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,9 +22,8 @@ from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
 from tessel.errors import TesselError
 from tessel.expression.node import hashed
-from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
-from tessel.pipeline.plan import Change, Plan, Question, SourcePlan, SourceUnits, Stage, is_plugin
+from tessel.pipeline.plan import Plan, Question, SourcePlan, is_plugin
 from tessel.store.lru_cache import ByteLruCache, LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
@@ -48,41 +48,28 @@ _Symbol = tuple[str, int | str | None]
 _Views = Callable[[str, int | str | None], SymbolView]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _CachedPlan:
-    """A plan without its question and its views, which would keep the repository alive."""
+def _may_be_cached(plan: Plan) -> bool:
+    """Return whether a plan is small, and none of its inputs has a question."""
+    return all(
+        _may_be_cached(each) and each.question is None
+        if isinstance(each, Plan)
+        else len(each.index) <= _MOST_SEGMENTS
+        for each in plan.inputs
+    )
 
-    inputs: tuple[tuple[_Symbol, SourceUnits] | _CachedPlan, ...]
-    stages: tuple[Stage, ...]
-    schema: TableSchema
-    changes: tuple[Change, ...]
 
-    @classmethod
-    def of(cls, plan: Plan, symbols: Mapping[int, _Symbol]) -> Self | None:
-        """Return the form of a plan in the cache; None for a plan that cannot be cached."""
-        inputs: list[tuple[_Symbol, SourceUnits] | _CachedPlan] = []
-        for each in plan.inputs:
-            if isinstance(each, Plan):
-                part = None if each.question is not None else cls.of(each, symbols)
-                if part is None:
-                    return None
-                inputs.append(part)
-            elif len(each.index) > _MOST_SEGMENTS:
-                return None
-            else:
-                inputs.append((symbols[id(each.view)], each.read))
-        return cls(tuple(inputs), plan.stages, plan.schema, plan.changes)
+def _with_views(plan: Plan, view_of: Callable[[Any], Any]) -> Plan:
+    """Return a plan without its question, and with others in the places of its views.
 
-    def plan(self, views: _Views) -> Plan:
-        """Return the plan on views of its symbols."""
-        inputs: list[SourcePlan | Plan] = []
-        for each in self.inputs:
-            if isinstance(each, _CachedPlan):
-                inputs.append(each.plan(views))
-            else:
-                symbol, read = each
-                inputs.append(SourcePlan(views(*symbol), read))
-        return Plan(tuple(inputs), self.stages, self.schema, self.changes)
+    Views would keep the repository alive: in the cache their symbols stand in for them.
+    """
+    inputs = [
+        _with_views(each, view_of)
+        if isinstance(each, Plan)
+        else SourcePlan(view_of(each.view), each.read)
+        for each in plan.inputs
+    ]
+    return Plan(tuple(inputs), plan.stages, plan.schema, plan.changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +88,11 @@ class _Entry:
         The cache of what answers made, with bytes, by entry.
     """
 
-    shape: _CachedPlan
-    asking: _CachedPlan | None
+    shape: Plan
+    asking: Plan | None
     told: tuple[int | None, str]
     others: Mapping[_Symbol, SegmentIndex]
-    answered: ByteLruCache[_Entry, tuple[int, _CachedPlan]]
+    answered: ByteLruCache[_Entry, tuple[int, Plan]]
 
     def holds(self, views: _Views) -> bool:
         """Return whether other symbols are in the state that the plan was made for."""
@@ -113,9 +100,9 @@ class _Entry:
 
     def plan(self, views: _Views, anew: Callable[[], Plan]) -> Plan:
         """Return the plan; one is made anew where an answer must be found after all."""
-        plan = self.shape.plan(views)
+        seen = functools.partial(_with_views, view_of=lambda symbol: views(*symbol))
         if self.asking is None:
-            return plan
+            return seen(self.shape)
 
         def revise(answer: pa.Table) -> Plan:
             question = anew().question
@@ -123,9 +110,9 @@ class _Entry:
             return question.revise(answer)
 
         known = self.answered.get(self)
-        answer = None if known is None else known[1].plan(views)
-        question = Question(self.asking.plan(views), revise, *self.told, answer)
-        return dataclasses.replace(plan, question=question)
+        answer = None if known is None else seen(known[1])
+        question = Question(seen(self.asking), revise, *self.told, answer)
+        return dataclasses.replace(seen(self.shape), question=question)
 
     def learning(self, plan: Plan, found: Mapping[_Symbol, SymbolView]) -> Plan:
         """Return a plan whose question tells this entry what its answer made."""
@@ -135,8 +122,8 @@ class _Entry:
 
         def revise(answer: pa.Table) -> Plan:
             made = question.revise(answer)
-            known = None if made.question else _CachedPlan.of(made, _symbols(found))
-            if known is not None:
+            if made.question is None and _may_be_cached(made):
+                known = _with_views(made, _symbol_of(found))
                 self.answered.put(self, (_PLAN_BYTES + answer.nbytes, known))
             return self.learning(made, found)
 
@@ -179,18 +166,18 @@ def cached_plan(
 
     def made() -> Plan:
         plan = make()
-        symbols, question = _symbols(found()), plan.question
-        shape = _CachedPlan.of(plan, symbols)
-        asking = None if question is None else _CachedPlan.of(question.plan, symbols)
-        if shape is None or (question is not None and (asking is None or not asks)):
+        symbol_of, question = _symbol_of(found()), plan.question
+        kept = [plan] if question is None else [plan, question.plan]
+        if not all(map(_may_be_cached, kept)) or (question is not None and not asks):
             return plan
+        shape, *asking = (_with_views(each, symbol_of) for each in kept)
         first = query.symbol, query.as_of  # whose index has this cache
         others = {symbol: view.index() for symbol, view in found().items() if symbol != first}
         told = (None, "") if question is None else (question.saves, question.purpose)
         answered = index.memos.setdefault(
             _ANSWERED_MEMO, ByteLruCache(_MOST_ANSWER_BYTES, itemgetter(0))
         )
-        entry = _Entry(shape, asking, told, others, answered)
+        entry = _Entry(shape, asking[0] if asking else None, told, others, answered)
         plans.put(key, entry)
         return entry.plan(views, make) if question is None else entry.learning(plan, found())
 
@@ -198,8 +185,9 @@ def cached_plan(
     return made() if entry is None or not entry.holds(views) else entry.plan(views, made)
 
 
-def _symbols(found: Mapping[_Symbol, SymbolView]) -> dict[int, _Symbol]:
-    return {id(view): symbol for symbol, view in found.items()}
+def _symbol_of(found: Mapping[_Symbol, SymbolView]) -> Callable[[SymbolView], _Symbol]:
+    symbols = {id(view): symbol for symbol, view in found.items()}
+    return lambda view: symbols[id(view)]
 
 
 def _classes(clauses: Sequence[Clause]) -> Iterator[type[Clause]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
@@ -19,7 +19,7 @@ from tessel.clauses.combining import (
 )
 from tessel.clauses.filter import Filter
 from tessel.clauses.positional import Positional
-from tessel.errors import TesselError
+from tessel.errors.root import naming
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.options import Options, current
@@ -192,14 +192,11 @@ class _Planner:
                 return self._combined(query, combining)
             return self._one_symbol(view, query.clauses)
 
-        try:
+        with naming(symbol=f"{query.symbol!r} (version {view.version})"):
             if self.passes is not PASSES:
                 return make()
             options = self.options, self.workers, self.gathered_bytes
             return cached_plan(query, options, self.view, found, make, asks=asks)
-        except TesselError as error:
-            error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
-            raise
 
     def _draft(self, schema: TableSchema, clauses: tuple[Clause, ...], **more: Any) -> Draft:
         """Return the draft of clauses, with what the options and the executor say."""
@@ -314,7 +311,7 @@ class _Planner:
 
         # What the passes made of the query before they lowered it and left columns out.
         pushed = (each.after for each in changes if each.name == push_into_inputs.__name__)
-        written = cast(Draft, next(pushed, whole))
+        written = next(pushed, whole)
         plans = [self.plan(each.query) for each in draft.inputs]
         join = PlannedJoin(
             clause,

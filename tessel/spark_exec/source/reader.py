@@ -15,7 +15,7 @@ is used twice would lose rows. There is no call by which it tells which columns 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ from tessel.spark_exec.source.options import ReadOptions
 from tessel.spark_exec.source.rows import row_batches
 from tessel.spark_exec.source.types import spark_schema, wire_schema
 from tessel.spark_exec.submission import check_same_package, package_build
+from tessel.spark_exec.unit_columns import tasks_of
 from tessel.spark_exec.units import source_units
 from tessel.store.objects.open import address_of
 from tessel.store.repository import Repository
@@ -97,9 +98,9 @@ def made_reader(asked: ReadOptions, pin: Pin, declared: StructType, slots: int) 
     has_plugins = bool(plugins_of(plan))
     flow = narrow_flow(plan, address, joins_units=not has_plugins)
     if flow is None:
-        return _WholeReader(asked, pin, wire_schema(declared))
-    runs = flow.runs(flow.tasks(slots, has_plugins=has_plugins))
-    return _UnitsReader(asked, pin, wire_schema(declared), flow.head(), flow.described(runs))
+        return SymbolReader(asked, pin, wire_schema(declared))
+    runs = flow.runs(tasks_of(flow.total_bytes, slots, has_plugins=has_plugins))
+    return SymbolReader(asked, pin, wire_schema(declared), flow.head(), flow.described(runs))
 
 
 def narrow_flow(plan: Plan, address: str, *, joins_units: bool) -> NarrowFlow | None:
@@ -129,57 +130,46 @@ def narrow_flow(plan: Plan, address: str, *, joins_units: bool) -> NarrowFlow | 
     return flow
 
 
-class _Reader(DataSourceReader):
-    """What both readers know; it is sent to each task."""
+@dataclass(eq=False)
+class SymbolReader(DataSourceReader):
+    """Reads units side by side, those of a partition one after another; it is sent to each task.
 
-    def __init__(self, asked: ReadOptions, pin: Pin, schema: pa.Schema) -> None:
-        self._asked = asked
-        self._pin = pin
-        self._schema = schema
+    Attributes
+    ----------
+    asked, pin, schema
+        What is read, of which snapshot, in which types.
+    head
+        What each task is told of all units; None where one task runs all of the query.
+    told
+        What each task is told of its own; the reader goes to all of them without it.
+    """
+
+    asked: ReadOptions
+    pin: Pin
+    schema: pa.Schema
+    head: str | None = None
+    told: Sequence[bytes | None] = (None,)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what each task is told."""
+        told, self.told = self.told, ()
+        return [InputPartition(each) for each in told]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a partition."""
-        repository = _reopened(self._asked, self._pin)
-        with repository.reading(self._pin.version):
+        repository = _reopened(self.asked, self.pin)
+        with repository.reading(self.pin.version):
             for table in self._tables(repository, partition.value):
-                yield from row_batches(table, self._schema)
+                yield from row_batches(table, self.schema)
 
     def _tables(self, repository: Repository, told: bytes | None) -> Iterator[pa.Table]:
-        raise NotImplementedError
-
-
-class _UnitsReader(_Reader):
-    """Reads units side by side, those of a partition one after another."""
-
-    def __init__(
-        self, asked: ReadOptions, pin: Pin, schema: pa.Schema, head: str, partitions: list[bytes]
-    ) -> None:
-        super().__init__(asked, pin, schema)
-        self._head = head
-        self._partitions = partitions
-
-    def partitions(self) -> list[InputPartition]:
-        """Return what each task is told; the reader itself goes to all of them without it."""
-        told, self._partitions = self._partitions, []
-        return [InputPartition(each) for each in told]
-
-    def _tables(self, repository: Repository, told: bytes | None) -> Iterator[pa.Table]:
-        if told is not None:  # which Spark makes where there are no partitions
-            for _, run in source_units(self._head, told, b""):
+        if self.head is None:
+            with process_options(workers=1):  # a task has one slot
+                plan = plan_query(_catalog(repository, self.asked, self.pin), _query(self.asked))
+                yield from LocalExecutor().run(plan)
+        elif told is not None:  # which Spark makes where there are no partitions
+            for _, run in source_units(self.head, told, b""):
                 yield run().table
-
-
-class _WholeReader(_Reader):
-    """Reads all of a query in one task."""
-
-    def partitions(self) -> list[InputPartition]:
-        """Return the one partition."""
-        return [InputPartition(None)]
-
-    def _tables(self, repository: Repository, told: bytes | None) -> Iterator[pa.Table]:
-        with process_options(workers=1):  # a task has one slot
-            plan = plan_query(_catalog(repository, self._asked, self._pin), _query(self._asked))
-            yield from LocalExecutor().run(plan)
 
 
 def needs_no_exchange(stage: Stage) -> bool:

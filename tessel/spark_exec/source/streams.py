@@ -250,7 +250,7 @@ class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return what each task of a batch reads, in the order of the rows."""
         store = self._store()
         begun, ended = Offset.of(start, store.id), Offset.of(end, store.id)
-        self._close()
+        self.stop()
         if begun == ended:
             return []
         runs = self._runs(begun, ended)
@@ -283,13 +283,10 @@ class SymbolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Give up the lease of the batch that Spark has."""
-        self._close()
+        self.stop()
 
     def stop(self) -> None:
         """Give up the lease of a batch that is open."""
-        self._close()
-
-    def _close(self) -> None:
         if self._open_batch is not None:
             self._open_batch.close()
             self._open_batch = None
@@ -312,6 +309,3 @@ class StreamWriter(StagingWriter, DataSourceStreamArrowWriter):
         self.finalize_staged(
             staged, dataclasses.replace(named, number=batch, query=next(iter(queries), None))
         )
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""

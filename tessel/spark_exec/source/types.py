@@ -31,13 +31,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as spark
 
-from tessel.arrays import arrow_array, fill_null, numpy_array
+from tessel.clauses.concat import converted
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.spark_exec.versions import arrow_schema
 
@@ -147,44 +145,15 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pat.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if "fixed_size_list" in str(kind):
-        return pa.chunked_array([_nested(chunk, kind) for chunk in column.chunks], kind)
+        return pa.chunked_array([converted(chunk, kind) for chunk in column.chunks], kind)
     if pat.is_dictionary(kind):
         column = column.cast(kind.value_type).dictionary_encode()
     return column.cast(kind)
 
 
-def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values in a type with lists of a fixed size in it.
-
-    pyarrow's own cast (26) makes arrays of these that are damaged where rows are missing, and ends
-    the process where truth values have no buffer.
-    """
-    if "fixed_size_list" not in str(kind):
-        return array.cast(kind)
-    missing = array.is_null()
-    if pat.is_struct(kind):
-        children = [
-            _nested(child, field.type) for child, field in zip(array.flatten(), kind, strict=True)
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=missing)
-    lengths = numpy_array(fill_null(pc.list_value_length(array), 0)).astype(np.int32)
-    if pat.is_list(kind):
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        items = _nested(array.flatten(), kind.value_type)
-        return pa.ListArray.from_arrays(arrow_array(offsets), items, type=kind, mask=missing)
-    known = numpy_array(array.is_valid()).astype(bool)
-    size = kind.list_size
-    if (lengths[known] != size).any():
-        raise pa.ArrowInvalid(f"a list of {int(lengths[known][lengths[known] != size][0])} items")
-    places = np.where(known, np.cumsum(known) - 1, -1)[:, None] * size + np.arange(size)
-    places = pa.array(places.ravel(), pa.int64(), mask=np.repeat(~known, size))
-    items = _nested(array.flatten().take(places), kind.value_type)
-    return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=missing)
-
-
-def _spark_type(kind: pa.DataType, column: str) -> spark.DataType:
+def _spark_type(kind: pa.DataType, column: str, *, is_child: bool = False) -> spark.DataType:
     for applies, made in _PLAIN:
-        if applies(kind):
+        if applies(kind) and not (is_child and pat.is_null(kind)):
             return made()
     if pat.is_uint64(kind):
         return spark.DecimalType(20, 0)
@@ -197,22 +166,11 @@ def _spark_type(kind: pa.DataType, column: str) -> spark.DataType:
     if pat.is_dictionary(kind):
         return _spark_type(kind.value_type, column)
     if pat.is_list(kind) or pat.is_large_list(kind) or pat.is_fixed_size_list(kind):
-        return spark.ArrayType(_spark_child(kind.value_type, column), True)
+        return spark.ArrayType(_spark_type(kind.value_type, column, is_child=True), True)
     if pat.is_struct(kind):
-        return spark.StructType(
-            [spark.StructField(f.name, _spark_child(f.type, column), True) for f in kind]
-        )
-    raise _no_spark_type(kind, column)
-
-
-def _spark_child(kind: pa.DataType, column: str) -> spark.DataType:
-    if pat.is_null(kind):
-        raise _no_spark_type(kind, column)
-    return _spark_type(kind, column)
-
-
-def _no_spark_type(kind: pa.DataType, column: str) -> UnsupportedTypeError:
-    return UnsupportedTypeError(
+        kinds = [_spark_type(f.type, column, is_child=True) for f in kind]
+        return spark.StructType(list(map(spark.StructField, kind.names, kinds)))
+    raise UnsupportedTypeError(
         f"column {column!r} has type {kind}, which Spark does not hold there",
         hint='cast it in the query, or leave it out with the option "columns"',
         column=column,
@@ -220,9 +178,9 @@ def _no_spark_type(kind: pa.DataType, column: str) -> UnsupportedTypeError:
     )
 
 
-def _stored_type(kind: spark.DataType, column: str) -> pa.DataType:
+def _stored_type(kind: spark.DataType, column: str, *, is_child: bool = False) -> pa.DataType:
     found = _STORED.get(type(kind))
-    if found is not None:
+    if found is not None and not (is_child and pat.is_null(found)):
         return found
     if isinstance(kind, spark.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
@@ -230,20 +188,11 @@ def _stored_type(kind: spark.DataType, column: str) -> pa.DataType:
         unit = next(unit for unit, digits in _TIME_DIGITS.items() if kind.precision <= digits)
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     if isinstance(kind, spark.ArrayType):
-        return pa.list_(_stored_child(kind.elementType, column))
+        return pa.list_(_stored_type(kind.elementType, column, is_child=True))
     if isinstance(kind, spark.StructType):
-        return pa.struct([(f.name, _stored_child(f.dataType, column)) for f in kind.fields])
-    raise _not_stored(kind, column)
-
-
-def _stored_child(kind: spark.DataType, column: str) -> pa.DataType:
-    if isinstance(kind, spark.NullType):
-        raise _not_stored(kind, column)
-    return _stored_type(kind, column)
-
-
-def _not_stored(kind: spark.DataType, column: str) -> UnsupportedTypeError:
-    return UnsupportedTypeError(
+        kinds = [_stored_type(f.dataType, column, is_child=True) for f in kind.fields]
+        return pa.struct(list(zip(kind.names, kinds, strict=True)))
+    raise UnsupportedTypeError(
         f"column {column!r} has Spark's type {kind.simpleString()}: it is not stored",
         hint="map_entries(column) makes an array of structs of it"
         if isinstance(kind, spark.MapType)

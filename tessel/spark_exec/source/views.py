@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tessel.errors import InvalidInputError, StoreNotVisibleError, UnsupportedTypeError
-from tessel.expression.schema import TableSchema
+from tessel.errors import InvalidInputError, StoreNotVisibleError
+from tessel.errors.root import naming
 from tessel.spark_exec.source import register_source
 from tessel.spark_exec.source.types import spark_schema
 from tessel.store.history.refs import MAIN
@@ -33,7 +33,9 @@ def register_views(
     _check_case(names)
     options = _options(repository)
     for name in names:
-        _check_types(name, repository.view(name, version).schema)
+        schema = repository.view(name, version).schema
+        with naming(symbol=name):
+            spark_schema(schema.arrow)
     register_source(session)
     reader = session.read.format("tessel").options(**options).option("as_of", version)
     # All are planned before the first is registered: an error leaves the session as it was.
@@ -68,11 +70,3 @@ def _check_case(names: list[str]) -> None:
                 "store.scan(symbol).to_spark(session).createOrReplaceTempView(name)",
                 symbols=[other, name],
             )
-
-
-def _check_types(name: str, schema: TableSchema) -> None:
-    try:
-        spark_schema(schema.arrow)
-    except UnsupportedTypeError as error:
-        error.with_context(symbol=name)
-        raise

@@ -17,6 +17,7 @@ Everything that can be known before a task runs is refused where the writer is m
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import secrets
 from collections.abc import Iterator, Sequence
@@ -147,16 +148,12 @@ class StagingWriter:
         with _told_for_spark():
             staged = self._opened().stage(
                 self.asked.place.symbol,
-                self._with_columns(tables),
+                itertools.chain([TableSchema(self._schema).empty()], tables),
                 task_id=f"{self._job}-{partition}",
                 index=self._index,
                 sort=sort,
             )
         return json.dumps(staged.to_json())
-
-    def _with_columns(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        yield TableSchema(self._schema).empty()
-        yield from tables
 
     def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         for held in _gathered(batches):
@@ -174,9 +171,6 @@ class SymbolWriter(StagingWriter, DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all partitions those of the symbol, in one commit."""
         self.finalize_staged(came_back(messages), self.asked.write_id)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: what was staged belongs to no version, and ``gc`` collects it."""
 
 
 Writer = TypeVar("Writer", bound=StagingWriter)

@@ -15,7 +15,7 @@ from tessel.clauses import QueryBuilder, SubQuery
 from tessel.errors import IntegerOverflowError, UnsortedIndexError
 from tessel.expression import col
 from tessel.options import options
-from tessel.pipeline import LocalExecutor
+from tessel.pipeline.executor import LocalExecutor
 from tessel.pipeline.plan import Plan, SourcePlan, answered
 from tessel.store.manifest.selected_rows import SelectedRows
 from tests.clauses.custom import Passes

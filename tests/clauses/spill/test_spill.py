@@ -24,7 +24,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import ClauseFailedError, SpillError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
-from tessel.pipeline import LocalExecutor
+from tessel.pipeline.executor import LocalExecutor
 from tests.clauses.helpers import events, stored
 from tests.strategies.tables import bits, tables
 

@@ -25,6 +25,7 @@ from tessel.clauses.values import NUMBERS, TIMES, doubles, integers, of_integers
 from tessel.errors import ExecutionError
 from tessel.kernels.word_numbers import REPEATS, may_repeat
 from tessel.lazy import dataclass
+from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -233,7 +234,7 @@ def placed_runs(numbers: Integers, codes: Integers, groups: int) -> ValueRuns:
 
     if groups == 1:
         return ValueRuns(numbers.copy(), None, np.array([0, len(numbers)]))
-    starts, found = np.zeros(groups + 1, np.int64), np.empty(len(numbers), np.int64)
+    starts, found = recycled(groups + 1, np.int64, fill=0), recycled(len(numbers), np.int64)
     codes = np.ascontiguousarray(codes)
     count_codes(codes, starts)
     place_numbers(np.ascontiguousarray(numbers), codes, starts[:-1].copy(), found)
@@ -351,7 +352,7 @@ class ValueLists:
             ones[: len(part.numbers)] if part.times is None else part.times for part in parts
         ]
         self._places: list[tuple[Integers, Integers, Integers]] = []
-        counts = np.zeros(groups, np.int64)
+        counts = recycled(groups, np.int64, fill=0)
         for part in parts:
             held = part.numbers if part.times is None else part.times
             if not int(part.lengths.sum()) == len(part.numbers) == len(held):
@@ -370,7 +371,7 @@ class ValueLists:
         while not cuts[1:] or cuts[-1] < groups:
             end = int(np.searchsorted(starts, starts[cuts[-1]] + most, side="right")) - 1
             cuts.append(min(max(end, cuts[-1] + 1), groups))
-        scratch = np.empty((1 + self._has_times, int(np.diff(starts[cuts]).max())), np.int64)
+        scratch = recycled((1 + self._has_times, int(np.diff(starts[cuts]).max())), np.int64)
         for first, last in itertools.pairwise(cuts):
             own = starts[first : last + 1] - starts[first]
             held = scratch[:, : int(own[-1])]
