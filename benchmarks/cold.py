@@ -36,10 +36,9 @@ UNWANTED = ("pandas", "numba", "lark")
 
 TESSEL = """
 import tessel as ts
-from tessel import col
 table = ts.open("{place}/store", read_only=True).scan("trades")
 answers = [
-    table.filter((col("price") > {price}) & (col("size") < {size})).collect(),
+    table.filter("price > {price} and size < {size}").collect(),
     table.groupby("symbol").agg(
         rows="size", volume=("size", "sum"), mean=("price", "mean")).collect(),
     table.resample("1h").agg(

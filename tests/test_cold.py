@@ -50,7 +50,7 @@ store.read("trades", columns=["size"])
 """
 QUERIES = """
 query = store.scan("trades")
-query.filter((col("price") > 100.5) & (col("size") < 250)).collect()
+query.filter("price > 100.5 and size < 250").collect()
 query.groupby("symbol").agg(rows="size", total=("size", "sum"), mean=("price", "mean")).collect()
 query.resample("1h").agg(low=("price", "min"), total=("size", "sum")).collect()
 """

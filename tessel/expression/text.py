@@ -1,17 +1,16 @@
 """The text form: `parse` reads what ``str`` of an expression writes, and what people write.
 
-The grammar is in ``grammar.lark``, and what lark makes of it in ``grammar.json``: making it anew
-costs a process 40 ms, so ``make grammar`` does that ahead of time. lark is imported on the first
-call. What is wrong with a text is told by `syntax_errors`.
+The grammar is in ``grammar.lark``; ``make grammar`` writes what lark makes of it to
+``grammar.json``, by which `lalr` reads texts. lark is imported where a text is wrong: it finds the
+place, and `syntax_errors` the words.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.resources
-import json
+import pkgutil
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tessel.errors import (
     ExpressionSyntaxError,
@@ -23,20 +22,17 @@ from tessel.errors import (
     nearest,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.expression import build, literal_codec, temporal
+from tessel.expression import build, literal_codec
+from tessel.expression.lalr import NoSentenceError, Token, read_sentence
 from tessel.expression.leaves import KEYWORDS, Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, post_order
-from tessel.expression.operators.aggregate import Aggregated, aggregate_call_names
 from tessel.expression.operators.boolean import And, Case, Not, Or
-from tessel.expression.operators.membership import IsIn, IsMissing
-from tessel.expression.operators.text import Like, Matches
-from tessel.expression.registry import all_operators, make
-from tessel.expression.syntax_errors import cut, marked, syntax_error
+from tessel.expression.registry import all_operators, make, operator_class
 from tessel.expression.types import parse_type, type_name
 from tessel.options import LEAST_TEXT_BYTES, current
 
 if TYPE_CHECKING:
-    from lark import Lark, Token
+    from lark import Lark
 
 _MOST_DIGITS = 4_000
 """Digits of an integer past which Python would refuse to read it."""
@@ -64,17 +60,15 @@ _SHORTHANDS: dict[str, Callable[..., Expression]] = {
 }
 
 
-def _callable_names() -> dict[str, Callable[..., Expression]]:
+@functools.cache
+def functions() -> dict[str, Callable[..., Expression]]:
+    """Return what text can call, by name."""
     named = {
         name: cls.of
         for name, cls in all_operators().items()
         if name not in _NOT_CALLED and name not in KEYWORDS
     }
     return {**named, **_SHORTHANDS}
-
-
-FUNCTIONS: dict[str, Callable[..., Expression]] = _callable_names()
-"""What text can call, by name."""
 
 
 @checks_arguments
@@ -126,15 +120,25 @@ def parse(text: str) -> Expression:
 @functools.lru_cache(maxsize=256)
 def _read(text: str) -> Expression:
     """Read a text; what was read lately is kept, for expressions never change."""
-    from lark.exceptions import UnexpectedInput
-
     try:
-        tree = _parser().parse(text)
-    except UnexpectedInput as error:
-        raise syntax_error(text, error) from None
+        return _placed(read_sentence(text, _RULES), text)
+    except NoSentenceError:
+        raise _told(text) from None
     except _MisuseError as error:
         raise error.told(text) from error.__cause__
-    return _placed(cast("Expression", tree), text)
+
+
+def _told(text: str) -> TesselError:
+    """Return the error for a text that is no sentence of the grammar."""
+    from lark.exceptions import UnexpectedInput
+
+    from tessel.expression.syntax_errors import syntax_error
+
+    try:
+        lark_parser().parse(text)
+    except UnexpectedInput as error:
+        return syntax_error(text, error)
+    raise AssertionError(f"the tables refuse what the grammar takes: {text}")
 
 
 def _placed(expression: Expression, text: str) -> Expression:
@@ -153,39 +157,21 @@ class _MisuseError(Exception):
 
     def told(self, text: str) -> TesselError:
         """Return the error with the text and a caret."""
+        from tessel.expression.syntax_errors import marked
+
         if self.error.detail is None:
             self.error.detail = marked(text, self.place, self.length)
         return self.error
 
 
 @functools.cache
-def _parser() -> Lark:
-    from lark import Lark, __version__
-
-    written = importlib.resources.files(__package__).joinpath("grammar.json")
-    tables = json.loads(written.read_text(encoding="utf-8"), object_hook=_with_numbers)
-    if tables["lark"] == __version__:  # to another one they may mean something else
-        load: Callable[..., Lark] = Lark._load_from_dict
-        return load(tables["data"], tables["memo"], transformer=_transformer())
-    return parser_of_grammar()
-
-
-def _with_numbers(read: dict[str, Any]) -> dict[str | int, Any]:
-    """Return a dict of JSON with the numbers among its keys as numbers."""
-    return {int(key) if key.isdigit() else key: value for key, value in read.items()}
-
-
-def parser_of_grammar() -> Lark:
-    """Return the parser made of ``grammar.lark`` anew; ``grammar.json`` holds its tables."""
+def lark_parser() -> Lark:
+    """Return the parser that lark makes of ``grammar.lark``, of which it gives plain trees."""
     from lark import Lark
 
-    return Lark(
-        importlib.resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8"),
-        parser="lalr",
-        transformer=_transformer(),
-        maybe_placeholders=False,
-        regex=False,
-    )
+    grammar = pkgutil.get_data(__package__, "grammar.lark")
+    assert grammar is not None
+    return Lark(grammar.decode(), parser="lalr", maybe_placeholders=False, regex=False)
 
 
 def _at(token: Token, make_it: Callable[[], _Made]) -> _Made:
@@ -193,7 +179,7 @@ def _at(token: Token, make_it: Callable[[], _Made]) -> _Made:
     try:
         return make_it()
     except TesselError as error:
-        raise _MisuseError(token.start_pos or 0, len(token), error) from error
+        raise _MisuseError(token.start_pos, len(token), error) from error
 
 
 def _unquoted(token: str) -> str:
@@ -213,6 +199,8 @@ def _typed(token: Token) -> Literal:
 
 
 def _typed_literal(name: str, content: str) -> Literal:
+    from tessel.expression import temporal
+
     lower = name.lower()
     if lower == "decimal":
         lower = _decimal_type(content)
@@ -278,28 +266,35 @@ def _tight(
                 hint=f"write {word!r} for it, or brackets around each condition: "
                 f"(price > 1) {sign} (volume > 5)",
             )
-            raise _MisuseError(sign.start_pos or 0, 1, error)
+            raise _MisuseError(sign.start_pos, 1, error)
     return connective.of(left, right)
 
 
 def _call(name: Token, *arguments: Expression) -> Expression:
-    function = FUNCTIONS.get(name.lower())
-    if function is None and name.lower() in aggregate_call_names():
-        return Aggregated(name.lower(), arguments)
+    function = functions().get(name.lower())
     if function is None:
-        match = nearest(str(name), [*FUNCTIONS, *sorted(aggregate_call_names())])
-        error = ExpressionSyntaxError(
-            f"no function {cut(str(name))!r}",
-            hint=(f"did you mean {match!r}?   " if match else "")
-            + f"functions: {', '.join(sorted(FUNCTIONS))}",
-            name=cut(str(name)),
-        )
-        raise _MisuseError(name.start_pos or 0, len(name), error)
+        return _aggregated(name, arguments)
     try:
         return _at(name, lambda: function(*arguments))
     except TypeError:
         error = ExpressionSyntaxError(f"{name} cannot take {len(arguments)} arguments")
-        raise _MisuseError(name.start_pos or 0, len(name), error) from None
+        raise _MisuseError(name.start_pos, len(name), error) from None
+
+
+def _aggregated(name: Token, arguments: tuple[Expression, ...]) -> Expression:
+    from tessel.expression.operators.aggregate import Aggregated, aggregate_call_names
+    from tessel.expression.syntax_errors import cut
+
+    if name.lower() in aggregate_call_names():
+        return Aggregated(name.lower(), arguments)
+    match = nearest(str(name), [*functions(), *sorted(aggregate_call_names())])
+    error = ExpressionSyntaxError(
+        f"no function {cut(str(name))!r}",
+        hint=(f"did you mean {match!r}?   " if match else "")
+        + f"functions: {', '.join(sorted(functions()))}",
+        name=cut(str(name)),
+    )
+    raise _MisuseError(name.start_pos, len(name), error)
 
 
 def _values(*items: Expression) -> ValueSet:
@@ -320,6 +315,15 @@ def _case(*parts: Any) -> Expression:
     return Case(conditions, values, otherwise)
 
 
+def _operator(name: str) -> Callable[..., Expression]:
+    """Return what makes an operator of its fields; its module is imported by the first call."""
+    return lambda *fields: operator_class(name)(*fields)
+
+
+def _matches(operand: Expression, text: Token) -> Expression:
+    return _operator("matches")(operand, _at(text, lambda: Regex(_unquoted(text))))
+
+
 _RULES: dict[str, Callable[..., Any]] = {
     "start": lambda tree: tree,
     "either": Or.of,
@@ -329,18 +333,16 @@ _RULES: dict[str, Callable[..., Any]] = {
     "negated": Not,
     "compared": _compared,
     "values": _values,
-    "is_in": IsIn,
-    "not_in": lambda operand, values: Not(IsIn(operand, values)),
-    "is_missing": IsMissing,
-    "not_missing": lambda operand: Not(IsMissing(operand)),
+    "is_in": _operator("is_in"),
+    "not_in": lambda operand, values: Not(_operator("is_in")(operand, values)),
+    "is_missing": _operator("is_missing"),
+    "not_missing": lambda operand: Not(_operator("is_missing")(operand)),
     "between": lambda operand, low, high: operand.between(low, high),
     "not_between": lambda operand, low, high: Not(operand.between(low, high)),
-    "matches": lambda operand, text: Matches(operand, _at(text, lambda: Regex(_unquoted(text)))),
-    "not_matches": lambda operand, text: Not(
-        Matches(operand, _at(text, lambda: Regex(_unquoted(text))))
-    ),
-    "like": lambda operand, text: Like(operand, _unquoted(text)),
-    "not_like": lambda operand, text: Not(Like(operand, _unquoted(text))),
+    "matches": _matches,
+    "not_matches": lambda operand, text: Not(_matches(operand, text)),
+    "like": lambda operand, text: _operator("like")(operand, _unquoted(text)),
+    "not_like": lambda operand, text: Not(_operator("like")(operand, _unquoted(text))),
     "positive": lambda operand: operand,
     "negative": _negative,
     "integer": lambda token: _at(token, lambda: build.lit(_integer(token))),
@@ -363,18 +365,3 @@ _RULES: dict[str, Callable[..., Any]] = {
     },
 }
 """What each rule of the grammar makes of its parts."""
-
-
-def _transformer() -> Any:
-    from lark import Transformer
-
-    class Tree(Transformer[Any, Expression]):
-        """Gives lark the rules as methods."""
-
-    for name, rule in _RULES.items():
-        setattr(Tree, name, staticmethod(functools.partial(_spread, rule)))
-    return Tree()
-
-
-def _spread(rule: Callable[..., Any], children: list[Any]) -> Any:
-    return rule(*children)

@@ -1,11 +1,9 @@
-"""Late materialization across units: few selected rows, and small segments, are read in one pass.
-
-The scan enters here with batches that are not read, whose rows filters have selected.
-
-The segments of one source as entities, read when the first unit wants them.
+"""The segments of one source as entities, and the units that are made of them.
 
 The first stage of a query enters here, from many threads. A unit whose segments no other unit wants
-is given unread, and reads what its clauses ask for.
+is given unread, and reads what its clauses ask for; the others are read when the first of them is
+asked for. Few rows that filters selected in several units, and small segments, are read in one pass
+(late materialization across units).
 """
 
 from __future__ import annotations

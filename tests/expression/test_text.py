@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import lark
 import pytest
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 from tessel.errors import ExpressionError, ExpressionSyntaxError, TesselError
 from tessel.expression import Expression, col, lit, parse, when
-from tessel.expression.text import _parser, _read, parser_of_grammar
-from tests.expression.grammar import TABLES, grammar_digest
+from tessel.expression.syntax_errors import syntax_error
+from tessel.expression.text import _RULES, _MisuseError
+from tests.expression.grammar import GRAMMAR, TABLES, grammar_digest, tables
 
 a, b, c = col("a"), col("b"), col("c")
 
@@ -166,31 +168,55 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert parse(str(expression)).equals(expression)
 
 
-def _told(text: str) -> object:
+def _told(read: Callable[[str], object], text: str) -> object:
     try:
-        return str(parse(text))
+        return str(read(text))
     except TesselError as error:
         return type(error), str(error), error.detail
 
 
-def test_the_tables_are_those_of_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = json.loads(TABLES.read_text(encoding="utf-8"))
-    assert tables["grammar"] == grammar_digest(), "run `make grammar`"
-    if lark.__version__ == tables["lark"]:
-        assert not hasattr(_parser(), "grammar"), "the parser was made anew"
+class _Tree(lark.Transformer[lark.Token, object]):
+    """Has the rules as methods."""
+
+
+@functools.cache
+def _reader() -> lark.Lark:
+    for name, rule in _RULES.items():
+        setattr(_Tree, name, staticmethod(lambda parts, rule=rule: rule(*parts)))
+    grammar = GRAMMAR.read_text(encoding="utf-8")
+    return lark.Lark(grammar, parser="lalr", transformer=_Tree(), maybe_placeholders=False)
+
+
+def _read_by_lark(text: str) -> object:
+    """Read a text by lark alone, which calls the rules as it goes."""
+    try:
+        return _reader().parse(text)
+    except lark.UnexpectedInput as error:
+        raise syntax_error(text, error) from None
+    except _MisuseError as error:
+        raise error.told(text) from None
+
+
+def test_the_tables_are_those_of_the_grammar() -> None:
+    assert json.loads(TABLES.read_text(encoding="utf-8"))["grammar"] == grammar_digest(), (
+        "run `make grammar`"
+    )
+    assert tables() == TABLES.read_text(encoding="utf-8")
+
+
+def test_the_tables_read_what_lark_reads() -> None:
     chance = random.Random(7)
     drawn = [" ".join(chance.choices(_TOKENS, k=chance.randint(1, 9))) for _ in range(1_500)]
     texts = [text for text, _ in SAME] + list(WRONG) + drawn
-    by_tables = [_told(text) for text in texts]
-    monkeypatch.setattr("tessel.expression.text._parser", functools.cache(parser_of_grammar))
-    _read.cache_clear()
-    assert [_told(text) for text in texts] == by_tables
-    assert sum(isinstance(each, str) for each in by_tables) > len(SAME)
+    found = [_told(parse, text) for text in texts]
+    assert found == [_told(_read_by_lark, text) for text in texts]
+    assert sum(isinstance(each, str) for each in found) > len(SAME)
 
 
-def test_lark_is_imported_by_the_first_text_only() -> None:
+def test_lark_is_imported_by_a_wrong_text_only() -> None:
     code = (
-        "import sys; import tessel.expression as e; assert 'lark' not in sys.modules;"
-        "e.parse('a > 1'); assert 'lark' in sys.modules"
+        "import sys; from tessel import TesselError, parse\n"
+        "parse('floor(a) > 1 and b is null'); assert 'lark' not in sys.modules\n"
+        "try: parse('a >')\nexcept TesselError: assert 'lark' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
