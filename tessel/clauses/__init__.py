@@ -12,7 +12,7 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "aggregation": "Aggregation MergeAggregation OrderGroups PartialAggregation",
+        "aggregation": "Aggregation MergeAggregation PartialAggregation",
         "apply": "Apply",
         "apply_together": "ApplyTogether",
         "base": "Carry Clause ClauseInfo IndexEffect Structure",

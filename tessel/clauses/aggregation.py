@@ -2,7 +2,7 @@
 
 Where every aggregate merges, the planner runs ``partition`` + ``aggregation`` as one
 :class:`PartialAggregation` per unit followed by one :class:`MergeAggregation`; elsewhere as hash
-buckets followed by :class:`OrderGroups`.
+buckets followed by a sort of the groups.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.reducing import Reducing
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause, NamedAggregate
-from tessel.clauses.sort import MergeSorting
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.units.bound_unit import is_bound
 from tessel.clauses.units.reduced import ReducedUnit, groups_of, units_of_tables
@@ -142,41 +141,6 @@ class Aggregation(AggregatingClause):
             tables = (unit.table for unit in units)
             found = aggregate_rows(tables, schema, keys, outputs, workspace)
             yield from units_of_tables((table.select(names) for table in found), None)
-
-
-@register
-@dataclass(frozen=True)
-class OrderGroups(MergeSorting):
-    """Bring the groups of all buckets into one order, and drop the hidden position column.
-
-    Attributes
-    ----------
-    keys
-        The key columns, at least one.
-    sort
-        Whether by key; otherwise by the position column.
-    """
-
-    name: ClassVar[str] = "order_groups"
-    internal: ClassVar[bool] = True
-    keys: tuple[str, ...]
-    sort: bool = True
-
-    without = (POSITION,)
-
-    @property
-    def by(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The keys, or the position."""
-        return self.keys if self.sort else (POSITION,)
-
-    @property
-    def descending(self) -> tuple[bool, ...]:  # type: ignore[override]
-        """Upwards."""
-        return (False,) * len(self.by)
-
-    structure = ClauseInfo(
-        Structure.ALL, keeps_order=False, keeps_count=True, index=IndexEffect.DROP, reduced=True
-    )
 
 
 @register

@@ -99,16 +99,24 @@ class Sort(_Sorting):
         self.ordering.check(self.name)
 
 
-class MergeSorting(_Sorting):
-    """A sort of a stream of units, which holds no more than the byte budget allows.
+@register
+@dataclass(frozen=True)
+class MergeSorted(_Sorting):
+    """Bring all rows into one order: the form in which a sort is run.
+
+    It holds no more than the byte budget allows.
 
     Attributes
     ----------
+    by, descending, missing
+        As in :class:`Sort`.
     without
         Columns that are left out at the end, such as a hidden one that was ordered by.
     index
         The time index of the result, which the order must be that of; None leaves what a sort
         leaves.
+    groups
+        Whether the rows are groups: about as many come in as the result has.
 
     Notes
     -----
@@ -116,8 +124,24 @@ class MergeSorting(_Sorting):
     rows of one time are held together. Otherwise see :class:`ExternalSort`.
     """
 
+    name: ClassVar[str] = "merge_sorted"
+    internal: ClassVar[bool] = True
+    by: tuple[str, ...]
+    descending: tuple[bool, ...]
+    missing: Missing = "last"
     without: tuple[str, ...] = ()
     index: str | None = None
+    groups: bool = False
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out, every row once."""
+        return dataclasses.replace(
+            super().structure,
+            columns=frozenset((*self.by, *self.without)),
+            index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
+            reduced=self.groups,
+        )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's columns but for those left out."""
@@ -173,34 +197,3 @@ class MergeSorting(_Sorting):
             yield from rows.sorted()
         finally:
             rows.close()
-
-
-@register
-@dataclass(frozen=True)
-class MergeSorted(MergeSorting):
-    """Bring all rows into one order: the form in which a sort is run.
-
-    Attributes
-    ----------
-    by, descending, missing
-        As in :class:`Sort`.
-    without, index
-        As in :class:`MergeSorting`.
-    """
-
-    name: ClassVar[str] = "merge_sorted"
-    internal: ClassVar[bool] = True
-    by: tuple[str, ...]
-    descending: tuple[bool, ...]
-    missing: Missing = "last"
-    without: tuple[str, ...] = ()
-    index: str | None = None
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out, every row once."""
-        return dataclasses.replace(
-            super().structure,
-            columns=frozenset((*self.by, *self.without)),
-            index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
-        )

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
-from tessel.clauses.buckets import bucket_runs, bucketer_for, parse_span
+from tessel.clauses.buckets.base import bucket_runs
+from tessel.clauses.buckets.origins import bucketer_for
+from tessel.clauses.buckets.rules import parse_span
 from tessel.errors import IndexColumnError, IntegerOverflowError, PlanError
 from tests.clauses.calendar_model import EPOCH, FIRST_DAYS, SECOND, ZONES, bucket_start
 

@@ -124,7 +124,7 @@ def test_near_misses_name_the_right_verb(wrong: str, right: str) -> None:
     assert isinstance(caught.value, AttributeError)
 
 
-@pytest.mark.parametrize("name", ["merge_aggregation", "partial_resample", "order_groups", "zzz"])
+@pytest.mark.parametrize("name", ["merge_aggregation", "partial_resample", "merge_sorted", "zzz"])
 def test_what_only_the_planner_makes_is_no_verb(name: str) -> None:
     with pytest.raises(UnknownVerbError):
         getattr(Q, name)

@@ -168,7 +168,7 @@ def test_partials_where_all_merge_and_buckets_elsewhere() -> None:
         return [clause.name for stage in plan.stages for clause in stage.clauses]
 
     assert names("sum", "mean") == ["partial_aggregation", "merge_aggregation"]
-    assert names("sum", "median") == ["partition", "aggregation", "order_groups"]
+    assert names("sum", "median") == ["partition", "aggregation", "merge_sorted"]
 
 
 def test_without_a_byte_to_hold_nothing_is_left_of_keys_that_are_all_missing() -> None:

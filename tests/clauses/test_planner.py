@@ -158,7 +158,8 @@ def test_lower_aggregation() -> None:
     assert _after(lower_aggregation, bucketed, bytes=1000, bucket_bytes=100, workers=3) == [
         "partition(keys=['c'], drop_missing=False, buckets=10, positions=True)",
         "aggregation(keys=['c'], aggregates=[n=median(a)], sort=False)",
-        "order_groups(keys=['c'], sort=False)",
+        "merge_sorted(by=['__tessel_position'], descending=[False], "
+        "without=['__tessel_position'], groups=True)",
     ]
     assert _after(lower_aggregation, bucketed, bytes=1, workers=3)[0] == (
         "partition(keys=['c'], drop_missing=False, buckets=3, positions=True)"

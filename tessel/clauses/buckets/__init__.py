@@ -3,20 +3,5 @@
 A rule in hours or less counts elapsed time from an origin. A rule in days or longer is a calendar
 rule: a bucket starts at the first instant of its local date, in the zone of the index, so a day of
 23 or 25 hours is one bucket. One file a kind of rule; what they have in common is
-:class:`Bucketer`, and nothing outside asks for more than that.
+:class:`tessel.clauses.buckets.base.Bucketer`, and nothing outside asks for more than that.
 """
-
-from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
-from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
-from tessel.clauses.buckets.rules import CalendarRule, parse_rule, parse_span
-
-__all__ = [
-    "DATA_ORIGINS",
-    "Bucketer",
-    "CalendarRule",
-    "Closed",
-    "bucket_runs",
-    "bucketer_for",
-    "parse_rule",
-    "parse_span",
-]

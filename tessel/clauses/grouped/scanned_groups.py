@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from tessel.arrays import numpy_array
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.grouped.kernel_reductions import (
     KernelReductions,
@@ -46,6 +45,9 @@ from tessel.kernels.search_rows import search_rows
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import OpenedBatch
+
+if TYPE_CHECKING:
+    from tessel.clauses.buckets.base import Bucketer
 
 Integers = NDArray[np.int64]
 

@@ -22,12 +22,11 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.count import Count, Size
 from tessel.clauses.aggregates.from_reductions import FromReductions
 from tessel.clauses.aggregates.selective import Max, Min
-from tessel.clauses.aggregation import Aggregation, PartialAggregation
+from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import drops_rows
 from tessel.clauses.capabilities import Proves, has_capability
 from tessel.clauses.grouped.group_states import GroupShape, StateKey
 from tessel.clauses.partition import Partition
-from tessel.clauses.resample import Resample
 from tessel.clauses.results import NamedAggregate
 from tessel.clauses.select import Rename, Select
 from tessel.clauses.values import plain_type
@@ -154,10 +153,11 @@ def count_rows(draft: Draft) -> Draft:
         return draft
     clauses = list(draft.clauses)
     for at, clause in enumerate(clauses):
-        if isinstance(clause, Aggregation | Resample) and clause.aggregates:
-            aggregates = tuple(_counted(each, draft.index) for each in clause.aggregates)
-            if aggregates != clause.aggregates:
-                clauses[at] = dataclasses.replace(clause, aggregates=aggregates)
+        grouping: Any = clause
+        if is_one_of(clause, ("aggregation", "resample")) and grouping.aggregates:
+            aggregates = tuple(_counted(each, draft.index) for each in grouping.aggregates)
+            if aggregates != grouping.aggregates:
+                clauses[at] = dataclasses.replace(grouping, aggregates=aggregates)
                 return draft.replace(clauses=tuple(clauses))
             return draft
         if not (type(clause) in (Select, Partition) or drops_rows(clause)):

@@ -20,7 +20,6 @@ from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import free_name, key_names
 from tessel.clauses.partition import Partition
-from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, NamedAggregate, is_itself
 from tessel.clauses.select import Drop, Rename, Select
 from tessel.expression.checking import rewrite
@@ -37,7 +36,7 @@ def compute_columns(draft: Draft) -> Draft:
     for clause, following, schema in draft.steps(Partition, Aggregation):
         if type(clause) is Partition and type(following) is Aggregation:
             clauses += _groupby(clause, following, schema)
-        elif type(clause) is Resample:
+        elif clause.name == "resample":
             clauses += _resample(clause, schema)
         elif clause.name in ("ewm", "rolling"):
             clauses += _window(clause, schema)
@@ -128,7 +127,11 @@ class _Columns:
         return tuple(found), results
 
 
-def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
+def _resample(clause: Clause, schema: TableSchema) -> list[Clause]:
+    from tessel.clauses.resample import Resample
+
+    if type(clause) is not Resample:
+        return [clause]
     columns = _Columns(schema, clause, clause.by)
     keys = columns.keys(clause.by)
     aggregates, results = columns.lowered(clause)

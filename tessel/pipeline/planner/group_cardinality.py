@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import numpy_array
-from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause
-from tessel.clauses.distinct import PartialDistinct
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.positional import Head
 from tessel.clauses.select import Select
@@ -97,8 +96,10 @@ def _unit_rows(index: SegmentIndex, live_bytes: int | None) -> int:
 def _stored_keys(draft: Draft) -> tuple[str, ...]:
     """Return the keys of what reduces units, where they are stored columns of the symbol."""
     for clause in draft.clauses:
-        if isinstance(clause, PartialAggregation | PartialDistinct):
-            keys = clause.keys if isinstance(clause, PartialAggregation) else clause.columns
+        if is_one_of(clause, ("partial_aggregation", "partial_distinct")):
+            reducing: Any = clause
+            is_distinct = clause.name == "partial_distinct"
+            keys: tuple[str, ...] = reducing.columns if is_distinct else reducing.keys
             return keys if all(key in draft.schema for key in keys) else ()
         if not is_one_of(clause, ("filter", "date_range", "select")):
             return ()

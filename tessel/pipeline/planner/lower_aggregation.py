@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from tessel.arrays import different
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.aggregation import (
-    Aggregation,
-    MergeAggregation,
-    OrderGroups,
-    PartialAggregation,
-)
+from tessel.clauses.aggregation import Aggregation, MergeAggregation, PartialAggregation
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import key_names, stored_names
 from tessel.clauses.partition import Partition
-from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.results import NamedAggregate
 from tessel.errors import PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
 from tessel.pipeline.planner.draft import Draft, value_bytes
+
+if TYPE_CHECKING:
+    from tessel.clauses.resample import Resample
 
 _BYTES_A_VALUE = 8
 _HOLISTIC_BUCKETS = 32
@@ -40,7 +38,7 @@ def lower_aggregation(draft: Draft) -> Draft:
         if type(clause) is Partition and type(following) is Aggregation:
             _check_same_keys(following, clause.keys)
             clauses += _groupby(clause, following, schema, draft)
-        elif type(clause) is Resample:
+        elif clause.name == "resample":
             clauses += _resample(clause, schema, draft)
         else:
             if type(clause) is Aggregation:
@@ -124,17 +122,25 @@ def _groupby(
         ]
     if not keys:
         return [aggregation]  # one group: nothing to spread over buckets, nothing to order
+    from tessel.clauses.grouped.group_states import POSITION
+    from tessel.clauses.sort import MergeSorted
+
     buckets = draft.buckets_by(keys)
     # Groups are brought into one order in the end: by key, or by the first place of each.
+    hidden = () if aggregation.sort else (POSITION,)
+    by = hidden or keys
+    ordered = MergeSorted(by, (False,) * len(by), without=hidden, groups=True)
     return [
         dataclasses.replace(partition, buckets=buckets, positions=not aggregation.sort),
         dataclasses.replace(aggregation, sort=False),
-        OrderGroups(keys, aggregation.sort),
+        ordered,
     ]
 
 
-def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Clause]:
-    if schema.index is None:
+def _resample(clause: Clause, schema: TableSchema, draft: Draft) -> list[Clause]:
+    from tessel.clauses.resample import PartialResample, Resample
+
+    if type(clause) is not Resample or schema.index is None:
         return [clause]
     filled: list[Clause] = []
     if clause.empty != "omit":

@@ -7,10 +7,14 @@ would be few rows of a distinct it is left out.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING, TypeGuard
 
 from tessel.clauses.base import Clause
 from tessel.pipeline.planner.commutation import MAKING, is_one_of
 from tessel.pipeline.planner.draft import Draft
+
+if TYPE_CHECKING:
+    from tessel.clauses.sort import MergeSorted
 
 
 def lower_order(draft: Draft) -> Draft:
@@ -78,13 +82,13 @@ def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> li
     at = made = len(clauses)
     while at:
         before = clauses[at - 1]
-        if is_one_of(before, ("order_groups",)) and is_one_of(partial, ("partial_top_k",)):
+        if _orders_groups(before) and is_one_of(partial, ("partial_top_k",)):
             tied = _with_ties(partial, before)
             if tied is None:
                 break
             partial = tied
         elif is_one_of(before, MAKING) and before.structure.adds.isdisjoint(keys):
-            if any(is_one_of(each, ("order_groups",)) for each in clauses[at:]):
+            if any(map(_orders_groups, clauses[at:])):
                 break
             made = at - 1
         elif not is_one_of(before, ("select",)):
@@ -96,22 +100,21 @@ def _insert(clauses: list[Clause], partial: Clause, keys: Collection[str]) -> li
     return behind
 
 
-def _with_ties(partial: Clause, groups: Clause) -> Clause | None:
+def _with_ties(partial: Clause, groups: MergeSorted) -> Clause | None:
     """Return a top-k as it must be before groups are ordered; None where no order says the same."""
-    from tessel.clauses.aggregation import OrderGroups
-    from tessel.clauses.grouped.group_states import POSITION
     from tessel.clauses.top_k import PartialTopK
 
     assert isinstance(partial, PartialTopK)
-    assert isinstance(groups, OrderGroups)
-    further = [
-        key for key in (groups.keys if groups.sort else (POSITION,)) if key not in partial.by
-    ]
-    if partial.missing != "last":
-        return None  # groups have missing keys last
+    if partial.missing != groups.missing:
+        return None
+    further = [key for key in groups.by if key not in partial.by]
     by = (*partial.by, *further)
     descending = (*partial.descending, *(False for _ in further))
     return PartialTopK(partial.k, by, descending, partial.missing)
+
+
+def _orders_groups(clause: Clause) -> TypeGuard[MergeSorted]:
+    return is_one_of(clause, ("merge_sorted",)) and clause.structure.reduced
 
 
 def take_codes(draft: Draft) -> Draft:
