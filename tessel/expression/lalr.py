@@ -129,7 +129,12 @@ def _whole(rule: _Rule, parts: Sequence[Any], makers: Mapping[str, Callable[...,
     """Return what a rule makes of its parts."""
     used: list[Any] = []
     for place in rule.taken:
-        used += [parts[place]] if place >= 0 else parts[~place]
+        if place >= 0:
+            used.append(parts[place])
+        elif used:
+            used += parts[~place]
+        else:
+            used = parts[~place]  # it grows by one for each item of a list: never copied
     if rule.name is None:
         return used[0]
     return makers[rule.name](*used) if rule.name else used
