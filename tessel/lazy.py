@@ -6,12 +6,12 @@ modules makes each of them pay for all.
 
 :func:`dataclass` is that of the standard library, which looks at each field and writes and compiles
 the source of up to seven methods for each class while its module is imported: a script of one query
-spent more time on that than on its query, and most of these methods are never called. Here the
-standard library looks at a class when somebody asks for its fields, and a method is made when
-somebody calls it; ``__init__`` alone is compiled, once for all classes with fields in the same
-places. All else is as there: fields, parameters, equality, order, text, errors, also for those who
-derive from a class in either way. But a wrong order of fields is told when ``__init__`` is made,
-and there are no ``InitVar`` and ``KW_ONLY``.
+spent more time on that than on its query, and most of these methods are never called. Here fields
+are looked at when somebody asks for them, and a method is made when somebody calls it; ``__init__``
+alone is compiled, once for all classes with fields in the same places. All else is as there:
+fields, parameters, equality, order, text, errors, also for those who derive from a class in either
+way. But a wrong order of fields is told when ``__init__`` is made, and there are no ``InitVar`` and
+``KW_ONLY``.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ class _Declared:
                 value = dataclasses.MISSING  # a slot of a base class
             is_field = isinstance(value, dataclasses.Field)
             fields[name] = field = value if is_field else dataclasses.field(default=value)
-            field.name, field.type = name, self.kinds[name]
+            field.name, field.type, field.kw_only = name, self.kinds[name], field.kw_only is True
+            field._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
         return tuple(fields.values())
 
     def finish(self, members: dict[str, Any], slots: bool) -> Any:
@@ -178,15 +179,6 @@ class _Declared:
             setattr(cls, name, value)
         return cls
 
-    def standard(self) -> Any:
-        """Have the standard library look at the fields, as of a class of their own."""
-        members: dict[str, Any] = {each.name: each for each in self.fields}
-        members["__annotations__"] = {each.name: each.type for each in self.fields}
-        members["__module__"] = self.cls.__module__
-        members["__doc__"] = "-"  # else it asks for the signature
-        made = type(self.cls.__name__, (), members)
-        return dataclasses.dataclass(init=False, repr=False, eq=False)(made)
-
     def init(self) -> Callable[..., Any]:
         """Make ``__init__``.
 
@@ -204,10 +196,10 @@ class _Declared:
             elif not each.init:
                 known[place] = default
             if each.init:
-                is_bare = default is dataclasses.MISSING and each.kw_only is not True
+                is_bare = default is dataclasses.MISSING and not each.kw_only
                 if is_bare and by_place[-1] in defaults:
                     raise TypeError(f"non-default argument {each.name!r} follows default argument")
-                (by_name if each.kw_only is True else by_place).append(place)
+                (by_name if each.kw_only else by_place).append(place)
                 if default is not dataclasses.MISSING:
                     defaults[place] = default
             if each.init or default is not dataclasses.MISSING:
@@ -244,13 +236,16 @@ def _compiled(source: str) -> types.CodeType:
 
 
 class _Asked:
-    """Stands for an attribute of a class until somebody asks for it."""
+    """Stands for what tells the fields of a class until somebody asks for it."""
 
     def __init__(self, declared: _Declared, name: str) -> None:
         self.declared, self._name = declared, name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        value = getattr(self.declared.standard(), self._name)
+        fields = self.declared.fields
+        value: Any = {each.name: each for each in fields}
+        if self._name == "__match_args__":
+            value = tuple([each.name for each in fields if each.init and not each.kw_only])
         setattr(self.declared.cls, self._name, value)
         return value
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tessel.cancelling import check_cancelled
+from tessel.forking import ChildSafeLock
 from tessel.kernels import library
 from tessel.lazy import dataclass
 
@@ -38,6 +39,8 @@ TYPES: Mapping[str, np.dtype[Any]] = {
 _ARGUMENT = re.compile(r"(?P<name>\w+): (?P<mut>mut )?(?P<type>\w+)(?:\[(?P<dims>[\w, ]+)\])?$")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_making = ChildSafeLock()
 
 _compile_inner: Callable[[Any], Any] | None = None
 
@@ -92,8 +95,13 @@ class Kernel:
         form = library.FORM.get() or library.machine_level()
         call = self._calls.get(form)
         if call is None:
-            call = self._calls[form] = self._in_python if form == "python" else self._checked(form)
+            with _making:  # a second thread that comes first here waits, and makes nothing
+                call = self._calls.get(form) or self._made(form)
         return call(*arguments)
+
+    def _made(self, form: str) -> Callable[..., Any]:
+        made = self._calls[form] = self._in_python if form == "python" else self._checked(form)
+        return made
 
     def __repr__(self) -> str:
         return f"<kernel {self.module.rpartition('.')[2]}.{self.name}>"

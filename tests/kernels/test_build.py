@@ -113,7 +113,7 @@ def _build(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
     (package / "kernels").mkdir(parents=True)
     for name in ("build", "declare", "intrinsics", "library", "lowering"):
         shutil.copy(FOLDER / f"{name}.py", package / "kernels")
-    for name in ("cancelling", "closing", "lazy"):
+    for name in ("cancelling", "closing", "forking", "lazy"):
         shutil.copy(FOLDER.parent / f"{name}.py", package)
     shutil.copytree(FOLDER.parent / "errors", package / "errors")
     (package / "kernels" / "trial.py").write_text(SOURCE.replace("{body}", body))
