@@ -59,7 +59,7 @@ def arrow_array(
     Parameters
     ----------
     values
-        Of shape ``(rows,)`` where it is a numpy array.
+        Of shape ``(rows,)`` where it is a numpy array; what a masked one masks is null.
     type
         The type of the result; by default that of the values.
     mask
@@ -67,7 +67,8 @@ def arrow_array(
     """
     if isinstance(values, list | tuple) and mask is None:
         return _of_list(values, type)
-    kind = _TYPES.get(values.dtype) if isinstance(values, np.ndarray) else None
+    plain = isinstance(values, np.ndarray) and not hasattr(values, "mask")
+    kind = _TYPES.get(values.dtype) if plain else None
     if kind is None or values.ndim != 1:
         return pa.array(values, type, mask=mask)
     valid, nulls = None, 0

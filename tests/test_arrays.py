@@ -82,6 +82,15 @@ def test_numbers_go_there_and_back(dtype: str, step: int, masked: bool) -> None:
             assert found.dtype == theirs.dtype
 
 
+def test_what_a_masked_array_masks_is_null() -> None:
+    masked = np.ma.array([1, 2], mask=[False, True])
+    assert arrow_array(masked, pa.int32()).to_pylist() == [1, None]
+    store = tessel.open("memory://")
+    store.write("a", {"k": [1, 2]})
+    store.add_column("a", "x", masked)
+    assert store.read("a").to_arrow()["x"].to_pylist() == [1, None]
+
+
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.int32(), pa.duration("us"), pa.float64()])
 def test_numbers_are_read_as_a_type(kind: pa.DataType) -> None:
     values = np.arange(5)

@@ -41,6 +41,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.expression.types import (
+    NUMBERS,
     SPAN_NANOSECONDS,
     TEMPORAL,
     UNIT_NANOSECONDS,
@@ -193,9 +194,8 @@ def array_of(values: Any, kind: pa.DataType | None = None) -> pa.Array | pa.Chun
         values = values.tolist()
     if kind is not None and isinstance(values, list | tuple):
         _check_fits(values, kind)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        found = arrow_array(values)
-        return found if kind is None else found.cast(kind)
+    if isinstance(values, np.ndarray):
+        return _of_numpy(values, kind)
     if not isinstance(values, list | tuple) or _NO_COUNTED.issuperset(map(type, values)):
         return arrow_array(values, kind)
     units = {_unit(scalar_of(leaf)) for leaf in _counted(values)}
@@ -216,6 +216,20 @@ def array_of(values: Any, kind: pa.DataType | None = None) -> pa.Array | pa.Chun
     if not made.cast(found.type).equals(found):
         raise ValueError(f"a time of day would be lost in {kind}")
     return made
+
+
+def _of_numpy(values: np.ndarray, kind: pa.DataType | None) -> pa.Array:
+    """Return values of one dtype in a type of their kind; instants of numpy tell no zone."""
+    found = arrow_array(values)
+    if kind is None or found.type == kind:
+        return found
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    own, wanted = family(found.type), family(held)
+    numbers = own in NUMBERS and wanted in (*NUMBERS, *TEMPORAL)
+    kinds = ({own}, {Family.TEXT, Family.BINARY}, {Family.TIMESTAMP, Family.DATE})
+    if not numbers and not any({own, wanted} <= each for each in kinds):
+        raise TypeError(f"{found.type} is no {kind}")
+    return found.cast(kind)
 
 
 def _check_fits(values: Collection[Any], kind: pa.DataType) -> None:

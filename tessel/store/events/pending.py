@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
-from tessel.expression.scalars import array_of
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, chunk_of, lists_of
@@ -272,7 +271,7 @@ def cell_of(component: str, value: Any, kind: pa.DataType | None) -> Cell:
     elif isinstance(value, pa.Array | pa.ChunkedArray):
         cell = Cell.from_arrow(component, value)
     elif isinstance(value, np.ndarray):
-        cell = Cell.from_arrow(component, array_of(value.reshape(-1), kind))
+        cell = Cell.from_values(component, value.reshape(-1), kind)
     elif isinstance(value, list | tuple):
         cell = Cell.from_values(component, value, kind)
     else:

@@ -69,10 +69,13 @@ class Cell:
             For values of several types, or none without a type; for a :class:`Reference` beside
             other values, or of a component of another type.
         """
-        given = list(values)
+        whole = isinstance(values, np.ndarray) and values.dtype != object
+        given = values if whole else list(values)
         check_nesting(given)
         try:
-            if data_type == ReferenceType() or any(isinstance(v, Reference) for v in given):
+            if data_type == ReferenceType() or (
+                not whole and any(isinstance(v, Reference) for v in given)
+            ):
                 array = reference_array(given)
             else:
                 array = array_of(given, data_type)
