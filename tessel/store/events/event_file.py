@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tessel.errors import CorruptStoreError, StoreBusyError, StoreError, TesselError
+from tessel.errors import CorruptStoreError, DiskFullError, StoreBusyError, StoreError, TesselError
 from tessel.forking import after_fork
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_frames import (
@@ -23,7 +23,7 @@ from tessel.store.events.event_frames import (
     read_bytes,
     report,
 )
-from tessel.store.objects.mapped import open_regular, sync_directory, write_all
+from tessel.store.objects.mapped import NO_ROOM, open_regular, sync_directory, write_all
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -42,6 +42,23 @@ def opening(path: str | Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise StoreError.for_file(path, error) from error
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Tell by name which file the system does not write, and whether its disk is full."""
+    try:
+        yield
+    except TesselError:
+        raise
+    except OSError as error:
+        kind = DiskFullError if error.errno in NO_ROOM else StoreError
+        raise kind(
+            f"{str(path)!r:.200} cannot be written: {error.strerror or error}",
+            hint="make room on its disk, or mend it; events that were not taken can be given again",
+            path=str(path),
+            errno=error.errno,
+        ) from error
 
 
 def read_events(path: str | Path, *, salvage: bool = False) -> Iterator[EventBatch]:
@@ -141,8 +158,16 @@ class Journal:
             report("events.torn", text, offset=file.end, bytes=torn, **facts)
 
     def append(self, batches: Sequence[EventBatch]) -> None:
-        """Write batches as one frame; all of them are there afterwards, or none."""
+        """Write batches as one frame; all of them are there afterwards, or none.
+
+        Raises StoreError where the file cannot be written, DiskFullError where there is no room.
+        """
         data = frame_of(batches)
+        with _writing(self.path):
+            self._append(data)
+        self._end += len(data)
+
+    def _append(self, data: bytes) -> None:
         if os.fstat(self._descriptor).st_size > self._end:
             os.ftruncate(self._descriptor, self._end)  # what a failed append could not take back
         try:
@@ -152,11 +177,11 @@ class Journal:
         except OSError:
             os.ftruncate(self._descriptor, self._end)
             raise
-        self._end += len(data)
 
     def rewrite(self, batches: Iterable[EventBatch]) -> None:
         """Hold these batches and nothing else from now on."""
-        written = _written(self.path, batches, FileKind.JOURNAL, sync=self._sync)
+        with opening(self.path):
+            written = _written(self.path, batches, FileKind.JOURNAL, sync=self._sync)
         self.forget()
         self._descriptor = written
         self._end = os.fstat(written).st_size
@@ -201,15 +226,16 @@ def _written(path: Path, batches: Iterable[EventBatch], kind: FileKind, *, sync:
     part = path.with_name(path.name + ".part")
     descriptor = _locked(part)
     try:
-        os.ftruncate(descriptor, 0)
-        write_all(descriptor, file_header(kind))
-        for batch in batches:
-            if len(batch):
-                write_all(descriptor, frame_of([batch]))
-        if kind is FileKind.DUMP:
-            write_all(descriptor, frame_of([]))
-        if sync:
-            os.fsync(descriptor)
+        with _writing(path):
+            os.ftruncate(descriptor, 0)
+            write_all(descriptor, file_header(kind))
+            for batch in batches:
+                if len(batch):
+                    write_all(descriptor, frame_of([batch]))
+            if kind is FileKind.DUMP:
+                write_all(descriptor, frame_of([]))
+            if sync:
+                os.fsync(descriptor)
         part.replace(path)
         if sync:
             sync_directory(path.parent)

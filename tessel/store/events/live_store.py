@@ -104,7 +104,8 @@ class LiveStore(Closing, EventAnswers):
             with opening(journal):
                 opened = Journal(journal, sync=durable == "power")
             try:
-                self._take(list(opened.replay()))
+                with opening(journal):
+                    self._take(list(opened.replay()))
             except BaseException:
                 opened.close()
                 raise

@@ -21,7 +21,7 @@ from tessel.errors import (
 from tessel.forking import after_fork
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.event_file import Journal
+from tessel.store.events.event_file import Journal, opening
 
 
 class FileSink(Closing):
@@ -57,10 +57,12 @@ class FileSink(Closing):
     ) -> None:
         if durable not in ("process", "power"):
             raise InvalidInputError(f"durable is {durable!r}", hint='it is "process" or "power"')
-        self._journal = Journal(path, sync=durable == "power")
+        with opening(path):
+            self._journal = Journal(path, sync=durable == "power")
         try:
-            for _ in self._journal.replay():
-                pass
+            with opening(path):
+                for _ in self._journal.replay():
+                    pass
         except BaseException:
             self._journal.close()
             raise
@@ -77,8 +79,8 @@ class FileSink(Closing):
         ------
         ForkUnsafeError
             In a forked child: the file is its parent's.
-        OSError
-            Where the file cannot be written; it is as it was.
+        StoreError
+            Where the file cannot be written; it is as it was. DiskFullError where there is no room.
         """
         if not self._journal.is_ours:
             raise ForkUnsafeError(

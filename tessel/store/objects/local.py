@@ -27,7 +27,7 @@ from tessel.store.objects.base import (
     object_absent,
     short_object,
 )
-from tessel.store.objects.mapped import file_bytes, open_regular, sync_directory, write_all
+from tessel.store.objects.mapped import NO_ROOM, file_bytes, open_regular, sync_directory, write_all
 
 TEMPORARY = ".tessel-tmp"
 """Folder of files that have no name yet; what is left there after a crash means nothing."""
@@ -40,7 +40,6 @@ _RESERVE = "reserve"
 _RESERVE_BYTES = 1 << 20
 """Some hundred log entries: what it takes to delete, to expire and to collect."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -94,7 +93,7 @@ class LocalObjects:
         try:
             self._write(temporary, target, data, durable)
         except OSError as error:
-            if not self._freeing or error.errno not in _NO_ROOM:
+            if not self._freeing or error.errno not in NO_ROOM:
                 raise self._not_written(name, error) from error
             _remove(self._reserve)
             self._given_back = True
@@ -159,7 +158,7 @@ class LocalObjects:
                 _extend(self._reserve, missing)
 
     def _not_written(self, name: str, error: OSError) -> StoreError:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             return object_failed("write", name, error)
         reserve = os.path.exists(self._reserve)
         return DiskFullError.at(self._root, name, error.errno, reserve=reserve)

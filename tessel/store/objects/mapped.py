@@ -9,6 +9,7 @@ either, but asks for the head of the file to be read ahead, which a narrow read 
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import stat
@@ -110,6 +111,10 @@ def file_bytes(descriptor: int, offset: int, length: int, *, mapped: bool = True
         return pa.py_buffer(read_exactly(descriptor, offset, length))
     whole = pa.foreign_buffer(address, size, base=_Map(address, size))
     return whole.slice(offset) if offset else whole
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says where a disk is full, or the quota of this user."""
 
 
 def read_exactly(descriptor: int, offset: int, length: int) -> bytes:

@@ -14,7 +14,13 @@ import google_crc32c
 import numpy as np
 import pytest
 
-from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError
+from tessel.errors import (
+    CorruptStoreError,
+    DiskFullError,
+    FormatVersionError,
+    NotAStoreError,
+    StoreError,
+)
 from tessel.store.events import Cell, FileSink, LiveStore, Row, id_bytes
 from tessel.store.events.event_file import Journal, read_events, write_events
 from tessel.store.events.event_frames import EventFile
@@ -276,8 +282,11 @@ def test_an_append_that_fails_leaves_no_half_frame_behind(fails, tmp_path, monke
                 patch.setattr(os, "fsync", refuse)
             if fails == "both":
                 patch.setattr(os, "ftruncate", refuse)
-            with pytest.raises(OSError, match=r"no space|input/output"):
+            expected = DiskFullError if fails == "write" else StoreError
+            with pytest.raises(expected, match=r"written: (no space|input/output)"):
                 store.insert(rows(2))
+            with pytest.raises(StoreError, match=r"written: (no space|input/output)"):
+                store.drop_after("f", 0)
         assert os.ftruncate is truncate
         assert len(store) == 2
         store.insert(rows(3))

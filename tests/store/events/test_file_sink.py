@@ -6,7 +6,13 @@ import os
 
 import pytest
 
-from tessel.errors import ForkUnsafeError, InvalidInputError, NotAStoreError, StoreBusyError
+from tessel.errors import (
+    ForkUnsafeError,
+    InvalidInputError,
+    NotAStoreError,
+    StoreBusyError,
+    StoreError,
+)
 from tessel.store.events import FileSink, LiveStore, Recorder
 from tests.store.events.histories import History
 
@@ -71,3 +77,9 @@ def test_a_file_has_one_writer_and_holds_events(tmp_path):
         FileSink(tmp_path / "other")
     with pytest.raises(InvalidInputError, match="durable"):
         FileSink(path, durable="maybe")
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    for path in (tmp_path, tmp_path / "none" / "events"):
+        with pytest.raises(StoreError, match="cannot be opened"):
+            FileSink(path)
