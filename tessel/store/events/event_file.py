@@ -138,6 +138,10 @@ class Journal:
         Raises NotAStoreError, FormatVersionError, CorruptStoreError as :func:`read_events`; the
         file is as it was.
         """
+        with opening(self.path):
+            yield from self._replayed()
+
+    def _replayed(self) -> Iterator[EventBatch]:
         file = EventFile(self._descriptor, self.path)
         yield from file.batches()
         torn = file.torn_bytes

@@ -104,8 +104,7 @@ class LiveStore(Closing, EventAnswers):
             with opening(journal):
                 opened = Journal(journal, sync=durable == "power")
             try:
-                with opening(journal):
-                    self._take(list(opened.replay()))
+                self._take(list(opened.replay()))
             except BaseException:
                 opened.close()
                 raise
@@ -223,7 +222,7 @@ class LiveStore(Closing, EventAnswers):
             All before this event.
         """
         given = [each for each in (keep_bytes, fraction, before) if each is not None]
-        if len(given) != 1 or (fraction is not None and not 0 <= fraction <= 1):
+        if len(given) != 1 or not 0 <= (fraction or 0) <= 1 or (keep_bytes or 0) < 0:
             raise InvalidInputError(
                 "collect takes one target", hint="keep_bytes, fraction between 0 and 1, or before"
             )
@@ -238,7 +237,7 @@ class LiveStore(Closing, EventAnswers):
                     if view.nbytes <= keep_bytes:
                         break
                     part = min(1.0, 1 - keep_bytes / view.nbytes)
-                cut = id_parts(before) if before else id_at_fraction(view, part or 0.0)
+                cut = id_parts(before) if before is not None else id_at_fraction(view, part or 0.0)
                 view, found = collect_before(view, cut)
                 horizons = {
                     name: max(time, horizons.get(name, time))

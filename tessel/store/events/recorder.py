@@ -69,6 +69,11 @@ class Recorder(Closing):
         max_bytes: int = 10 << 20,
         merge_same_time: bool = False,
     ) -> None:
+        if not callable(getattr(sink, "insert", None)):
+            raise InvalidInputError(
+                f"an object of type {type(sink).__name__} takes no events",
+                hint="give a LiveStore, a SocketSink or a FileSink",
+            )
         if not max_delay_seconds > 0 or max_rows < 1 or max_bytes < 1:
             raise InvalidInputError(
                 "a recorder hands events on after some time, rows and bytes",

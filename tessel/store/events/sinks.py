@@ -60,9 +60,8 @@ class FileSink(Closing):
         with opening(path):
             self._journal = Journal(path, sync=durable == "power")
         try:
-            with opening(path):
-                for _ in self._journal.replay():
-                    pass
+            for _ in self._journal.replay():
+                pass
         except BaseException:
             self._journal.close()
             raise

@@ -93,6 +93,23 @@ def test_what_means_nothing_is_refused_when_it_is_logged(components, times, mess
     assert len(store) == 1
 
 
+def test_a_recorder_without_a_sink_is_refused():
+    for sink in (None, "events"):
+        with pytest.raises(InvalidInputError, match="takes no events"):
+            Recorder(sink)
+
+
+@pytest.mark.parametrize("target", [{"keep_bytes": -1}, {"before": b""}, {"fraction": -0.5}, {}])
+def test_a_target_of_a_collection_that_means_nothing_drops_nothing(target):
+    store = LiveStore()
+    with Recorder(store) as recorder:
+        for frame in range(3):
+            recorder.log("a", {"x": 1.0}, frame=frame)
+    with pytest.raises(InvalidInputError, match=r"one target|no event id"):
+        store.collect(**target)
+    assert len(store) == 3
+
+
 def test_clears_hide_what_was_before_them():
     store = LiveStore()
     with Recorder(store) as recorder:
