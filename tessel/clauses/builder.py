@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tessel.cached import cached
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import check_fields, check_nesting, clauses_from_json
-from tessel.clauses.plain import check_texts
+from tessel.clauses.plain import check_flags, check_texts
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
 from tessel.errors.arguments import checks_arguments, refuses
@@ -86,6 +86,7 @@ class QueryBuilder(Verbs):
                     f"{clause!r} is not a clause", hint="pass an instance: q.then(MyClause(...))"
                 )
             check_texts(clause, f"a text of {clause.name}")
+            check_flags(clause)
         longer = QueryBuilder(clauses)
         object.__setattr__(longer, "_before", self)
         return longer

@@ -11,12 +11,12 @@ import enum
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tessel.errors import PlanError, PlanFormatError, UnicodeTextError, nearest
+from tessel.errors import PlanError, PlanFormatError, UnicodeTextError, nearest, shown
 from tessel.expression.named import expression_form, expression_from_form
 from tessel.expression.node import Expression
 
@@ -166,3 +166,16 @@ def check_texts(value: Any, what: str) -> None:
         check_texts([*value, *value.values()], what)
     elif dataclasses.is_dataclass(value) and not isinstance(value, Expression):
         check_texts([getattr(value, field.name) for field in dataclasses.fields(value)], what)
+
+
+def is_word(value: Any, words: Sequence[str]) -> bool:
+    """Say whether a value is one of some words; an array is not compared, item by item."""
+    return isinstance(value, str) and value in words
+
+
+def check_flags(clause: Any) -> None:
+    """Raise ``PlanError`` where a field that is declared ``bool`` holds anything else."""
+    for field in dataclasses.fields(clause) if dataclasses.is_dataclass(clause) else ():
+        value = getattr(clause, field.name)
+        if field.type in (bool, "bool") and not isinstance(value, bool | np.bool_):
+            raise PlanError(f"{clause.name}: {field.name} is true or false, not {shown(value)}")

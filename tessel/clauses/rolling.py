@@ -21,6 +21,7 @@ from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregat
 from tessel.clauses.base import Carry
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.index_values import index_of
+from tessel.clauses.plain import is_word
 from tessel.clauses.registry import register
 from tessel.clauses.results import NamedAggregate
 from tessel.ecs import ProcessingUnit
@@ -90,7 +91,7 @@ class Rolling(AroundRows, LooksAround):
             )
         else:
             check_reach(self.name, self.window)
-        if self.closed not in ("right", "left", "both", "neither"):
+        if not is_word(self.closed, ("right", "left", "both", "neither")):
             raise PlanError(
                 f"rolling: closed is {self.closed!r}", hint="it is right, left, both or neither"
             )

@@ -8,7 +8,10 @@ import json
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
 from tessel.clauses import Filter, QueryBuilder, Select, SubQuery
-from tessel.errors import PlanError, TruthValueError, UnknownVerbError
+from tessel.errors import AggregateError, PlanError, TesselError, TruthValueError, UnknownVerbError
 from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
 from tests.strategies.queries import build, chains, query_tables
@@ -137,6 +140,35 @@ def test_then_takes_clauses_only() -> None:
     for thing in ("head", Select, None):
         with pytest.raises(PlanError, match="is not a clause"):
             Q.then(thing)  # type: ignore[arg-type]
+
+
+def test_a_flag_is_true_or_false() -> None:
+    odd: Any = ["no", 0, [True], np.array([1, 2]), pd.NA]
+    for wrong in odd:
+        for make in (
+            lambda flag: Q.groupby("a", sort=flag).agg(n="size"),
+            lambda flag: Q.groupby("a", drop_missing=flag).agg(n="size"),
+            lambda flag: Q.resample("1h", by="a", drop_missing=flag).agg(n="size"),
+            lambda flag: Q.value_counts("a", normalise=flag),
+            lambda flag: Q.rolling(2, center=flag).agg(n="size"),
+            lambda flag: Q.ewm(span=2, adjust=flag).agg(m=("a", "mean")),
+            lambda flag: Q.explode("a", keep_empty=flag),
+            lambda flag: Q.join_asof("x", allow_exact_matches=flag),
+            lambda flag: Q.cast({"a": "int8"}, strict=flag),
+            lambda flag: Q.rank("a", pct=flag),
+        ):
+            with pytest.raises(TesselError, match=r"(is true or false|takes True or False), not"):
+                make(wrong)
+    assert Q.groupby("a", sort=np.True_).agg(n="size") == Q.groupby("a").agg(n="size")
+
+
+def test_a_word_is_no_array() -> None:
+    odd: Any = [np.array([1, 2]), pd.NA, ["left"]]
+    for wrong in odd:
+        with pytest.raises(PlanError, match="it is right, left, both or neither"):
+            Q.rolling(2, closed=wrong).agg(n="size")
+        with pytest.raises(AggregateError, match="it is one of linear"):
+            Q.agg(n=("a", "quantile", 0.5, wrong))
 
 
 def test_the_truth_of_a_condition_is_refused() -> None:

@@ -18,6 +18,7 @@ from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.median import mean_of_two, spread_out
 from tessel.clauses.aggregates.registry import register
+from tessel.clauses.plain import is_word
 from tessel.clauses.values import (
     BoolArray,
     integers,
@@ -63,7 +64,7 @@ class Quantile(HolisticAggregate):
             raise AggregateError(
                 f"the q of a quantile is {shown(self.q)}", hint="it is a number from 0 to 1"
             )
-        if self.interpolation not in get_args(Interpolation):
+        if not is_word(self.interpolation, get_args(Interpolation)):
             raise AggregateError(
                 f"the interpolation of a quantile is {self.interpolation!r}",
                 hint=f"it is one of {', '.join(get_args(Interpolation))}",
