@@ -31,7 +31,7 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.grouped.group_states import POSITION
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition
-from tessel.clauses.joining.shape import HOW, How, JoinShape
+from tessel.clauses.joining.shape import HOW, How, JoinShape, check_suffix
 from tessel.clauses.joining.steps import bucket_count, is_held_whole, is_left_held
 from tessel.clauses.registry import register
 from tessel.clauses.sort import MergeSorted
@@ -95,6 +95,7 @@ class Join(Combining):
         pair = repeated(self.on)
         if pair is not None:
             raise DuplicateColumnError(f"join names the keys {pair} twice", column=pair[0])
+        check_suffix(self.name, self.suffix)
 
     @property
     def others(self) -> tuple[SubQuery, ...]:  # type: ignore[override]

@@ -17,6 +17,7 @@ from tessel.clauses.combining import (
 from tessel.clauses.joining.asof_shape import DIRECTIONS, AsofShape, Direction, check_tolerance
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
 from tessel.clauses.joining.hashed import ExpandJoined, JoinPartition
+from tessel.clauses.joining.shape import check_suffix
 from tessel.clauses.joining.steps import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
@@ -82,6 +83,7 @@ class JoinAsof(Combining):
         for pair in self.by:
             if self.by.count(pair) > 1:
                 raise DuplicateColumnError(f"join_asof names the keys {pair} twice", column=pair[0])
+        check_suffix(self.name, self.suffix)
 
     @property
     def others(self) -> tuple[SubQuery, ...]:  # type: ignore[override]

@@ -162,6 +162,13 @@ def test_a_flag_is_true_or_false() -> None:
     assert Q.groupby("a", sort=np.True_).agg(n="size") == Q.groupby("a").agg(n="size")
 
 
+@pytest.mark.parametrize("wrong", [None, 0, ["x"], b"x"])
+def test_a_suffix_is_text(wrong: Any) -> None:
+    for make in (Q.join, Q.join_asof):
+        with pytest.raises(PlanError, match="suffix is text, not"):
+            make("x", "a", suffix=wrong)
+
+
 def test_a_word_is_no_array() -> None:
     odd: Any = [np.array([1, 2]), pd.NA, ["left"]]
     for wrong in odd:

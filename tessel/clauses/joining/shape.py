@@ -30,7 +30,7 @@ from tessel.clauses.values import (
     normalised,
     plain_type,
 )
-from tessel.errors import DuplicateColumnError, SchemaMismatchError
+from tessel.errors import DuplicateColumnError, PlanError, SchemaMismatchError, shown
 from tessel.expression.schema import TableSchema
 from tessel.expression.text_bytes import decoded_text
 from tessel.expression.types import UNIT_NANOSECONDS
@@ -42,6 +42,12 @@ Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 _WHOLE_NUMBERS = pa.decimal128(20, 0)
 """Holds every integer of 64 bits, signed or not."""
 _SAMPLE_ROWS = 4096
+
+
+def check_suffix(verb: str, suffix: object) -> None:
+    """Raise ``PlanError`` where what tells right columns from left ones is no text."""
+    if not isinstance(suffix, str):
+        raise PlanError(f"{verb}: the suffix is text, not {shown(suffix)}", hint='suffix="_right"')
 
 
 def as_keys(columns: Sequence[Column], types: Sequence[pa.DataType]) -> list[pa.Array]:
@@ -252,17 +258,17 @@ class Sides:
     def _fields_of_right(self) -> list[pa.Field]:
         """Return the fields of the right; two columns of one name are a DuplicateColumnError."""
         taken = set(self.left.names)
-        for shown in self.right_names.values():
-            if shown in taken:
+        for named in self.right_names.values():
+            if named in taken:
                 raise DuplicateColumnError(
-                    f"{self.verb}: two columns would be named {shown!r}",
+                    f"{self.verb}: two columns would be named {named!r}",
                     hint=f'give another suffix, {self.verb}(…, suffix="_other"), or rename one '
                     "first",
-                    column=shown,
+                    column=named,
                 )
-            taken.add(shown)
+            taken.add(named)
         return [
-            pa.field(shown, self.right.type_of(name)) for name, shown in self.right_names.items()
+            pa.field(named, self.right.type_of(name)) for name, named in self.right_names.items()
         ]
 
 
