@@ -34,7 +34,7 @@ from tessel.errors.invalid_input import (
 from tessel.errors.root import TesselError
 from tessel.lazy import MadeLater
 
-__all__ = ["check_nesting", "checks_arguments", "names_ours", "refuses"]
+__all__ = ["check_nesting", "checks_arguments", "explain_misfits", "names_ours", "refuses"]
 
 Public = TypeVar("Public", bound=Callable[..., Any])
 
@@ -107,7 +107,7 @@ def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             try:
                 yield from function(*positional, **named)
             except Exception as error:
-                _explain(function, name, positional, named, error)
+                explain_misfits(function, name, positional, named, error)
                 raise
 
         return generated
@@ -117,13 +117,13 @@ def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             return function(*positional, **named)
         except Exception as error:
-            _explain(function, name, positional, named, error)
+            explain_misfits(function, name, positional, named, error)
             raise
 
     return called
 
 
-def _explain(
+def explain_misfits(
     function: Callable[..., Any],
     name: str,
     positional: tuple[Any, ...],

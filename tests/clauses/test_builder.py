@@ -19,7 +19,13 @@ from hypothesis import strategies as st
 
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
 from tessel.clauses import Filter, QueryBuilder, Select, SubQuery
-from tessel.errors import AggregateError, PlanError, TesselError, TruthValueError, UnknownVerbError
+from tessel.errors import (
+    AggregateError,
+    PlanError,
+    TesselError,
+    TruthValueError,
+    UnknownVerbError,
+)
 from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
 from tests.strategies.queries import build, chains, query_tables
@@ -176,6 +182,19 @@ def test_a_word_is_no_array() -> None:
             Q.rolling(2, closed=wrong).agg(n="size")
         with pytest.raises(AggregateError, match="it is one of linear"):
             Q.agg(n=("a", "quantile", 0.5, wrong))
+
+
+def test_a_registered_clause_names_its_wrong_arguments() -> None:
+    odd: Any = Q
+    for make, told in (
+        (lambda: odd.partition(), "partition: missing a required argument: 'keys'"),
+        (lambda: odd.drop_negative("a", "b"), "drop_negative: too many positional arguments"),
+        (lambda: odd.drop_negative(colum="a"), "drop_negative has no argument 'colum'"),
+        (lambda: odd.aggregation("a", 7), "aggregation: keys takes a list of"),
+        (lambda: odd.aggregate_columns(3, ("a",)), "aggregate_columns: how takes text, not 3"),
+    ):
+        with pytest.raises(TesselError, match=told):
+            make()
 
 
 def test_the_truth_of_a_condition_is_refused() -> None:

@@ -20,7 +20,7 @@ from tessel.clauses.verbs.ordered import OrderedVerbs
 from tessel.clauses.verbs.rows import RowVerbs
 from tessel.display.shown import InNotebooks
 from tessel.errors import NameNotFoundError, UnknownVerbError
-from tessel.errors.arguments import checks_arguments, refuses
+from tessel.errors.arguments import checks_arguments, explain_misfits, refuses
 
 __all__ = ["Verbs"]
 
@@ -88,4 +88,9 @@ class Verbs(RowVerbs, ColumnVerbs, GroupingVerbs, OrderedVerbs, CombiningVerbs, 
 def _then_clause(
     query: QueryType, clause: type[Clause], *arguments: Any, **named: Any
 ) -> QueryType:
-    return query.then(clause(*arguments, **named))
+    try:
+        made = clause(*arguments, **named)
+    except Exception as error:
+        explain_misfits(clause, clause.name, arguments, named, error)
+        raise
+    return query.then(made)
