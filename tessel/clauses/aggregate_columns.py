@@ -43,7 +43,15 @@ class AggregateColumns(ShortClause):
     drop_missing: bool = True
 
     def __post_init__(self) -> None:
-        if not find_aggregate(self.how).reads_values:
+        aggregate = find_aggregate(self.how)
+        if aggregate.further:
+            others = ", ".join(f'"{each}"' for each in aggregate.further)
+            raise AggregateError(
+                f"{self.how!r} is of more columns than one",
+                hint=f'agg(x=("column", "{self.how}", {others}))',
+                aggregate=self.how,
+            )
+        if not aggregate.reads_values:
             raise AggregateError(
                 f"{self.how!r} counts rows, and is of no column", hint='agg(rows="count")'
             )

@@ -75,5 +75,8 @@ def test_misuse_is_told(store: ts.Store) -> None:
         lazy.agg("sum", n="count")
     with pytest.raises(AggregateError, match="not one aggregate but several"):
         lazy.agg("ohlc")
+    for how in ("weighted_mean", "vwap"):
+        with pytest.raises(AggregateError, match="is of more columns than one"):
+            lazy.groupby("k").agg(how)
     with pytest.raises(AggregateError, match="there is no column to compute 'mean' of"):
         lazy.select("t", "k").agg("mean").collect()
