@@ -196,8 +196,10 @@ def read(content: str, type_: pa.DataType) -> Any:
             return int(content) if content.removeprefix("-").isdecimal() else _nothing
         case Family.FLOAT:
             value = float(content)
-            single = pa.types.is_float32(type_) and math.isfinite(value)
-            return float(np.float32(value)) if single else value
+            if not pa.types.is_float32(type_) or not math.isfinite(value):
+                return value
+            with np.errstate(over="ignore"):  # infinite, as a float of 64 bits is past 1.8e308
+                return float(np.float32(value))
         case Family.TEXT:
             return content
         case Family.BINARY:

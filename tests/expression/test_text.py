@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 
 import lark
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,7 @@ SAME = [
     ("a not like 'x%'", ~a.like("x%")),
     ("`a b` == `c``d`", col("a b") == col("c`d")),
     ("'it''s' == \"x'y\"", lit("it's") == "x'y"),
+    ("a < float32 '1e60'", a < lit(np.float32("inf"))),
     ("where(a, 1, 2)", when(a).then(1).otherwise(2)),
     ("case when a then 1 end", when(a).then(1).otherwise(None)),
     ("fill_missing(a, 0)", a.fill_missing(0)),
