@@ -27,6 +27,7 @@ from tessel.expression.leaves import Column
 from tessel.expression.named import ComputedColumn
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft
 
 
@@ -36,9 +37,9 @@ def compute_columns(draft: Draft) -> Draft:
     for clause, following, schema in draft.steps(Partition, Aggregation):
         if type(clause) is Partition and type(following) is Aggregation:
             clauses += _groupby(clause, following, schema)
-        elif clause.name == "resample":
+        elif is_one_of(clause, ("resample",)):
             clauses += _resample(clause, schema)
-        elif clause.name in ("ewm", "rolling"):
+        elif is_one_of(clause, ("ewm", "rolling")):
             clauses += _window(clause, schema)
         else:
             clauses.append(clause)
@@ -49,8 +50,7 @@ def _window(clause: Clause, schema: TableSchema) -> list[Clause]:
     from tessel.clauses.ewm import Ewm
     from tessel.clauses.rolling import Rolling
 
-    if type(clause) is not Rolling and type(clause) is not Ewm:
-        return [clause]
+    assert isinstance(clause, Rolling | Ewm)
     columns = _Columns(schema, clause)
     aggregates, results = columns.lowered(clause)
     lowered = dataclasses.replace(clause, aggregates=aggregates, results=())
@@ -130,8 +130,7 @@ class _Columns:
 def _resample(clause: Clause, schema: TableSchema) -> list[Clause]:
     from tessel.clauses.resample import Resample
 
-    if type(clause) is not Resample:
-        return [clause]
+    assert isinstance(clause, Resample)
     columns = _Columns(schema, clause, clause.by)
     keys = columns.keys(clause.by)
     aggregates, results = columns.lowered(clause)

@@ -15,6 +15,7 @@ from tessel.clauses.results import NamedAggregate
 from tessel.errors import PlanError
 from tessel.expression.named import ComputedColumn
 from tessel.expression.schema import TableSchema
+from tessel.pipeline.planner.commutation import is_one_of
 from tessel.pipeline.planner.draft import Draft, value_bytes
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def lower_aggregation(draft: Draft) -> Draft:
         if type(clause) is Partition and type(following) is Aggregation:
             _check_same_keys(following, clause.keys)
             clauses += _groupby(clause, following, schema, draft)
-        elif clause.name == "resample":
+        elif is_one_of(clause, ("resample",)):
             clauses += _resample(clause, schema, draft)
         else:
             if type(clause) is Aggregation:
@@ -140,7 +141,8 @@ def _groupby(
 def _resample(clause: Clause, schema: TableSchema, draft: Draft) -> list[Clause]:
     from tessel.clauses.resample import PartialResample, Resample
 
-    if type(clause) is not Resample or schema.index is None:
+    assert isinstance(clause, Resample)
+    if schema.index is None:
         return [clause]
     filled: list[Clause] = []
     if clause.empty != "omit":
