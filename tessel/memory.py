@@ -9,12 +9,12 @@ time on page faults, or three times the memory. Kernels are built without Arrow.
 from __future__ import annotations
 
 import math
-from typing import Any
+import weakref
+from collections import deque
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tessel.forking import ChildSafeLock
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 23
 """Of smaller blocks the allocator of C has some at hand; larger ones have larger pages."""
@@ -43,8 +43,7 @@ def recycled(shape: Any, dtype: Any, *, fill: Any = None) -> NDArray[Any]:
     size = kind.itemsize * int(math.prod(shape) if isinstance(shape, tuple) else shape)
     if _LEAST_BYTES <= size <= _MOST_BYTES:
         unit = size.bit_length() - 1 - _STEPS
-        block = _Lent.blocks.take(-(-size >> unit) << unit)
-        found = np.asarray(_Lent(block, shape, kind))
+        found = np.asarray(_Lent(-(-size >> unit) << unit, shape, kind))
     else:
         found = np.empty(shape, kind)
     if fill is not None:
@@ -52,43 +51,33 @@ def recycled(shape: Any, dtype: Any, *, fill: Any = None) -> NDArray[Any]:
     return found
 
 
-class _Blocks:
-    """Blocks that no array uses, by size; those of the size that was left last are at the end."""
+class _Loan(weakref.ref["_Lent"]):
+    """Keeps a block while its array lives, and then lies among the free ones itself."""
 
-    def __init__(self) -> None:
-        self._lock = ChildSafeLock()
-        self._free: dict[int, list[NDArray[np.uint8]]] = {}
-        self._kept = 0
-
-    def take(self, size: int) -> NDArray[np.uint8]:
-        with self._lock:
-            blocks = self._free.get(size)
-            if blocks:
-                self._kept -= size
-                return blocks.pop()
-        return np.empty(size, np.uint8)
-
-    def give_back(self, block: NDArray[np.uint8]) -> None:
-        size = len(block)
-        with self._lock:
-            self._free[size] = [*self._free.pop(size, ()), block]
-            self._kept += size
-            while self._kept > _MOST_KEPT:
-                oldest = next(iter(self._free))
-                if self._free[oldest]:
-                    self._free[oldest].pop()
-                    self._kept -= oldest
-                else:
-                    del self._free[oldest]
+    __slots__ = ("block",)
+    block: NDArray[np.uint8]
 
 
 class _Lent:
-    """What an array has as its base, and each of its views: the last one gives the block back."""
+    """What an array has as its base, and each of its views: the last one gives the block back.
 
-    blocks = _Blocks()
+    No Python runs when an array ends: ``__del__`` would lose an interrupt that comes in it.
+    """
 
-    def __init__(self, block: NDArray[np.uint8], shape: Any, dtype: np.dtype[Any]) -> None:
-        self._block = block
+    free: ClassVar[dict[int, deque[_Loan]]] = {}
+    """What was given back, by size; a full one lets its oldest go."""
+
+    def __init__(self, size: int, shape: Any, dtype: np.dtype[Any]) -> None:
+        free = self.free.get(size)
+        if free is None:
+            free = self.free.setdefault(size, deque(maxlen=_MOST_KEPT // size))
+        try:
+            block = free.pop().block
+        except IndexError:
+            self._make_room()
+            block = np.empty(size, np.uint8)
+        self._loan = _Loan(self, free.append)
+        self._loan.block = block
         self.__array_interface__ = {
             "version": 3,
             "shape": tuple(map(int, shape if isinstance(shape, tuple) else (shape,))),
@@ -96,5 +85,9 @@ class _Lent:
             "data": (block.ctypes.data, False),
         }
 
-    def __del__(self) -> None:
-        self.blocks.give_back(self._block)
+    @classmethod
+    def _make_room(cls) -> None:
+        """Let all free blocks go where they are too much: work of other sizes has begun."""
+        if sum(size * len(free) for size, free in list(cls.free.items())) > _MOST_KEPT:
+            for free in list(cls.free.values()):
+                free.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -48,13 +49,36 @@ def test_a_block_is_used_again_once_the_last_view_is_gone() -> None:
     assert _address(recycled((2, _ROWS), np.int64)) == place
 
 
+def _kept() -> int:
+    return sum(size * len(free) for size, free in memory._Lent.free.items())
+
+
 def test_what_is_kept_is_bounded() -> None:
     for power in range(16, 24):
         held = [recycled(1 << power, np.uint8) for _ in range(12)]
+        assert _kept() <= memory._MOST_KEPT
         del held
-        assert memory._Lent.blocks._kept <= memory._MOST_KEPT
-    blocks = memory._Lent.blocks
-    assert blocks._kept == sum(size * len(free) for size, free in blocks._free.items())
+    held = [recycled(1 << 20, np.uint8) for _ in range(100)]
+    del held
+    assert len(memory._Lent.free[1 << 20]) == memory._MOST_KEPT >> 20
+
+
+def test_no_interrupt_is_lost_where_an_array_ends() -> None:
+    """Python ignores what ``__del__`` or a callback raises: none of ours may run there."""
+    entered: list[str] = []
+    held: Any = [recycled(_ROWS, np.int64) for _ in range(3)]
+
+    def profile(frame: Any, event: str, found: Any) -> None:
+        if event == "call":
+            entered.append(frame.f_code.co_name)
+
+    sys.setprofile(profile)
+    try:
+        held = None
+    finally:
+        sys.setprofile(None)
+    assert held is None
+    assert entered == []
 
 
 def test_threads_share_no_block_at_a_time() -> None:
