@@ -117,18 +117,19 @@ def reduced_groups(
     if grouped.are_few:
         first |= by_appearance
         found = reduced_spans(opened.spans, program, grouped, reductions, first=first)
+        if found is None:
+            return None
+        numbers, sums = _some_groups(found, first=first)
     else:
         numbered = grouped.by_appearance(opened.spans, opened.bound(opened.plan.by_key))
         if numbered is None:
             return None
-        cells, codes, _ = numbered
-        whole = replace(grouped, register=None, groups=len(cells))
+        numbers, codes, _ = numbered
+        whole = replace(grouped, register=None, groups=len(numbers))
         found = reduced_spans(opened.spans, program, whole, reductions, first=first, codes=codes)
-    if found is None:
-        return None
-    numbers, sums = found
-    if not grouped.are_few:
-        numbers = cells[numbers]
+        if found is None:
+            return None
+        sums = found  # each has rows, and they are in order
     return PartialGroups(shape, grouped.keys, numbers, reductions.found(opened, sums))
 
 
@@ -151,13 +152,9 @@ def reduced_spans(
     first: bool,
     codes: Integers | None = None,
     ends: Integers | None = None,
-) -> tuple[Integers, GroupSums] | None:
-    """Reduce rows; return the groups that have any, and what was found of each.
-
-    Parameters are those of :func:`~tessel.kernels.group_sums.group_sums`. With ``first``, groups
-    come in order of first appearance.
-    """
-    found = group_sums(
+) -> GroupSums | None:
+    """Reduce rows; parameters are those of :func:`~tessel.kernels.group_sums.group_sums`."""
+    return group_sums(
         spans,
         program,
         select=grouped.select,
@@ -169,8 +166,13 @@ def reduced_spans(
         first=first,
         last=reductions.needs_last,
     )
-    if found is None:
-        return None
+
+
+def _some_groups(found: GroupSums, *, first: bool) -> tuple[Integers, GroupSums]:
+    """Return the groups that have rows, and what was found of each.
+
+    With ``first``, groups come in order of first appearance.
+    """
     order = np.flatnonzero(found.counts)
     if first:
         order = order[np.argsort(found.first_row[order], kind="stable")]
@@ -271,11 +273,10 @@ def scanned_runs(
         found = reduced_spans([span], program, grouped, reductions, first=first, ends=ends)
         if found is None:
             return None
-        run_of, codes = np.divmod(found[0], grouped.groups)
+        order, sums = _some_groups(found, first=first)
+        run_of, codes = np.divmod(order, grouped.groups)
         values = [labels(numbers[run_of]), *key_values(grouped.keys, codes)]
-        made.append(
-            PartialGroups(shape, *numbered_keys(values), reductions.found(opened, found[1]))
-        )
+        made.append(PartialGroups(shape, *numbered_keys(values), reductions.found(opened, sums)))
     return made
 
 

@@ -88,7 +88,7 @@ class NumberedGroups:
         asked = [self.register, *more]
         lines = register_rows(spans, program, select=self.select, registers=asked)
         cells = lines[0]
-        if len(cells) and not 0 <= cells.min() <= cells.max() < self.groups:
+        if len(cells) and cells.view(np.uint64).max() >= self.groups:
             return None
         codes, first = numbered_by_appearance(cells, self.groups)
         return cells[first], codes, lines[1:, first]
