@@ -113,23 +113,20 @@ def reduced_groups(
     if opened is None or grouped is None:
         return None
     reductions, program = opened.plan.reductions, opened.bound(opened.plan.program)
-    first = reductions.needs_ends
+    first, codes = reductions.needs_ends, None
     if grouped.are_few:
         first |= by_appearance
-        found = reduced_spans(opened.spans, program, grouped, reductions, first=first)
-        if found is None:
-            return None
-        numbers, sums = _some_groups(found, first=first)
     else:
         numbered = grouped.by_appearance(opened.spans, opened.bound(opened.plan.by_key))
         if numbered is None:
             return None
         numbers, codes, _ = numbered
-        whole = replace(grouped, register=None, groups=len(numbers))
-        found = reduced_spans(opened.spans, program, whole, reductions, first=first, codes=codes)
-        if found is None:
-            return None
-        sums = found  # each has rows, and they are in order
+        grouped = replace(grouped, register=None, groups=len(numbers))
+    sums = reduced_spans(opened.spans, program, grouped, reductions, first=first, codes=codes)
+    if sums is None:
+        return None
+    if codes is None:  # else each group has rows, and they are in order
+        numbers, sums = _some_groups(sums, first=first)
     return PartialGroups(shape, grouped.keys, numbers, reductions.found(opened, sums))
 
 
@@ -169,7 +166,7 @@ def reduced_spans(
 
 
 def _some_groups(found: GroupSums, *, first: bool) -> tuple[Integers, GroupSums]:
-    """Return the groups that have rows, and what was found of each.
+    """Return the numbers of the groups that have rows, and the counts and sums of these groups.
 
     With ``first``, groups come in order of first appearance.
     """
