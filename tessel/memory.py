@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 23
 """Of smaller blocks the allocator of C has some at hand; larger ones have larger pages."""
-_MOST_KEPT = 1 << 25
-_STEPS = 2
-"""Sizes differ by a quarter of a power of two, so that arrays of nearly one size share blocks."""
+_KEPT_OF_A_SIZE = 7 << 19
+"""Bytes of free blocks of one size, one block at least: 31 MiB of all sizes together."""
 
 
 def allocate(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -42,8 +41,8 @@ def recycled(shape: Any, dtype: Any, *, fill: Any = None) -> NDArray[Any]:
     kind = np.dtype(dtype)
     size = kind.itemsize * int(math.prod(shape) if isinstance(shape, tuple) else shape)
     if _LEAST_BYTES <= size <= _MOST_BYTES:
-        unit = size.bit_length() - 1 - _STEPS
-        found = np.asarray(_Lent(-(-size >> unit) << unit, shape, kind))
+        # Sizes are powers of two, so that arrays of nearly one size share blocks.
+        found = np.asarray(_Lent((size - 1).bit_length(), shape, kind))
     else:
         found = np.empty(shape, kind)
     if fill is not None:
@@ -64,18 +63,18 @@ class _Lent:
     No Python runs when an array ends: ``__del__`` would lose an interrupt that comes in it.
     """
 
-    free: ClassVar[dict[int, deque[_Loan]]] = {}
-    """What was given back, by size; a full one lets its oldest go."""
+    free: ClassVar[dict[int, deque[_Loan]]] = {
+        power: deque(maxlen=max(_KEPT_OF_A_SIZE >> power, 1))
+        for power in range(_LEAST_BYTES.bit_length() - 1, _MOST_BYTES.bit_length())
+    }
+    """What was given back, by the power of two that is its size; a full one lets its oldest go."""
 
-    def __init__(self, size: int, shape: Any, dtype: np.dtype[Any]) -> None:
-        free = self.free.get(size)
-        if free is None:
-            free = self.free.setdefault(size, deque(maxlen=_MOST_KEPT // size))
+    def __init__(self, power: int, shape: Any, dtype: np.dtype[Any]) -> None:
+        free = self.free[power]
         try:
             block = free.pop().block
-        except IndexError:
-            self._make_room()
-            block = np.empty(size, np.uint8)
+        except (IndexError, AttributeError):  # an interrupt can come before a loan has its block
+            block = np.empty(1 << power, np.uint8)
         self._loan = _Loan(self, free.append)
         self._loan.block = block
         self.__array_interface__ = {
@@ -84,10 +83,3 @@ class _Lent:
             "typestr": dtype.str,
             "data": (block.ctypes.data, False),
         }
-
-    @classmethod
-    def _make_room(cls) -> None:
-        """Let all free blocks go where they are too much: work of other sizes has begun."""
-        if sum(size * len(free) for size, free in list(cls.free.items())) > _MOST_KEPT:
-            for free in list(cls.free.values()):
-                free.clear()

@@ -49,18 +49,19 @@ def test_a_block_is_used_again_once_the_last_view_is_gone() -> None:
     assert _address(recycled((2, _ROWS), np.int64)) == place
 
 
-def _kept() -> int:
-    return sum(size * len(free) for size, free in memory._Lent.free.items())
-
-
 def test_what_is_kept_is_bounded() -> None:
+    free = memory._Lent.free
     for power in range(16, 24):
-        held = [recycled(1 << power, np.uint8) for _ in range(12)]
-        assert _kept() <= memory._MOST_KEPT
+        held = [recycled(1 << power, np.uint8) for _ in range(100)]
         del held
-    held = [recycled(1 << 20, np.uint8) for _ in range(100)]
-    del held
-    assert len(memory._Lent.free[1 << 20]) == memory._MOST_KEPT >> 20
+        assert sum(len(each.block) for own in free.values() for each in own) <= 1 << 25
+    assert all(len(own) == own.maxlen for own in free.values())
+
+
+def test_an_interrupt_before_a_loan_has_its_block_is_survived() -> None:
+    loan: Any = memory._Loan
+    memory._Lent.free[16].append(loan(test_what_is_kept_is_bounded))
+    assert (recycled(1 << 16, np.uint8, fill=7) == 7).all()
 
 
 def test_no_interrupt_is_lost_where_an_array_ends() -> None:
