@@ -33,14 +33,12 @@ class DynamicFilter(Protocol):
     be dropped that could be in the answer, whatever comes.
     """
 
-    def look(self, batch: Batch) -> None:
-        """Learn from the statistics of a batch that is going to be narrowed; nothing is read."""
+    def narrow(self, batches: Sequence[Batch], units: Sequence[int]) -> Iterator[Batch | None]:
+        """Drop rows of the batches of a task, and learn from those left; no other column is read.
 
-    def narrow(self, batch: Batch, unit: int) -> Batch | None:
-        """Drop rows of a batch, and learn from those that are left; no other columns are read.
-
-        ``unit`` is the ordinal of its unit, for telemetry. None where values must be read first:
-        then ``process`` has all rows.
+        The batches are given back one by one, and all of them are asked for. None stands for one
+        whose values must be read first: then ``process`` has all rows. ``units`` are the ordinals
+        of their units, for telemetry.
         """
 
     def still_needed(self, batch: Batch) -> Batch:

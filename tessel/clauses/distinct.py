@@ -14,7 +14,7 @@ itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -61,20 +61,19 @@ class SeenKeys:
         self._rows: dict[tuple[object, ...], int] = {}
         self._lock = threading.Lock()
 
-    def look(self, batch: Batch) -> None:
-        """Learn nothing: zone maps name no keys."""
-
-    def narrow(self, batch: Batch, unit: int) -> Batch | None:
+    def narrow(self, batches: Sequence[Batch], units: Sequence[int]) -> Iterator[Batch | None]:
         """Drop rows that have no say in what is kept of all units."""
-        places = self._stored(batch) if self._keep == "first" else None
-        if places is None:
-            names = [batch.columns[name] for name in self._columns]
-            rows = batch.rows_left(names, unit)
-            if rows is None:
-                return None
-            table = rows.values(names)
-            places = rows.places_of(partly_distinct_rows(table, names, self._keep))
-        return batch.keep(places)
+        for batch, unit in zip(batches, units, strict=True):
+            places = self._stored(batch) if self._keep == "first" else None
+            if places is None:
+                names = [batch.columns[name] for name in self._columns]
+                rows = batch.rows_left(names, unit)
+                if rows is None:
+                    yield None
+                    continue
+                table = rows.values(names)
+                places = rows.places_of(partly_distinct_rows(table, names, self._keep))
+            yield batch.keep(places)
 
     def still_needed(self, batch: Batch) -> Batch:
         """Keep all rows: their keys were seen in no earlier row, so far."""

@@ -31,7 +31,7 @@ from tessel.kernels.best_rows import NO_LIMIT, BestRows, RowKey, best_rows, orde
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import OpenedBatch
-from tessel.store.manifest.selected_range import SelectedPage
+from tessel.store.manifest.selected_range import SelectedPages
 
 _MOST_IN_HEAP = 1 << 13
 """More than so many rows are faster partitioned than put into a heap."""
@@ -88,15 +88,6 @@ class _Part:
         return (place, True) if own == value else (place + 1, False)
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """The rows that a kernel chose, their keys, and what a row must reach to come before them."""
-
-    places: Rows
-    keys: pa.Table
-    limit: NumericLimit | None
-
-
 def stored_first_rows(
     rows: Batch,
     ordering: Ordering,
@@ -104,7 +95,7 @@ def stored_first_rows(
     limit: NumericLimit | None,
     *,
     later: bool,
-) -> tuple[Rows, pa.Table] | None:
+) -> tuple[Rows, pa.Table, NumericLimit | None] | None:
     """Return where rows lie that can be among the first of all units, and their keys.
 
     Parameters
@@ -121,59 +112,51 @@ def stored_first_rows(
     rows : numpy.ndarray
         int64, ascending, at most ``count`` places.
     keys : pyarrow.Table
-        Their keys. None in place of both where keys need values.
+        Their keys.
+    limit : tuple or None
+        What a row must reach by these rows, where they are ``count``. None in place of all three
+        where keys need values.
     """
     if not 0 < count <= _MOST_IN_HEAP or not all(
         is_numeric(rows.schema.type_of(name)) for name in ordering.by
     ):
         return None
-    parts = rows.parts(ordering.by[0])
-    if parts is not None and len(parts) > 1:
-        if any(part.has_missing for part in parts):
+    pages, downwards = rows.pages(ordering.by[0]), ordering.descending[0]
+    if pages is not None and len(pages) > 1:
+        if pages.has_missing:
             return None
-        parts = sorted(parts, key=lambda part: _promise(part, ordering))
+        bounds, known = pages.bounds(greatest=downwards)
+        best = -bounds.astype(np.float64) if downwards else bounds.astype(np.float64)  # rounded
+        pages = pages.take(np.argsort(np.where(known, best, -np.inf), kind="stable"))
         if limit is None:
             # The best page says how good a row must be: others are hardly looked at.
-            seed = next((part for part in parts if len(part) >= count), parts[0])
-            found = _found(rows.within([seed]), ordering, count, None, [seed], later)
+            seed = pages.take(np.argmax(pages.rows >= count, keepdims=True))
+            found = _found(rows.within(seed), ordering, count, None, seed, later)
             if found is None:
                 return None
-            limit = found.limit
+            limit = found[2]
         if limit is not None:
-            left = [part for part in parts if _may_reach(part, ordering, rows, limit, later)]
-            if not left and not rows.bindings.may_raise:
-                return _NO_ROWS, rows.schema.select(ordering.by).empty()
-            parts = left or parts[:1]  # whether a row raises is seen where the rows are opened
-        rows = rows.within(parts)
-    found = _found(rows, ordering, count, limit, parts, later)
-    return None if found is None else (found.places, found.keys)
-
-
-def _promise(part: SelectedPage, ordering: Ordering) -> float:
-    """Return what the first key of no row comes before, as a number that is the less, the better.
-
-    It may be rounded.
-    """
-    bound = part.bound(greatest=ordering.descending[0])
-    if bound is None:
-        return -math.inf
-    return -float(bound) if ordering.descending[0] else float(bound)
+            left = np.flatnonzero(_may_reach(pages, ordering, rows, limit, later))
+            if not len(left) and not rows.bindings.may_raise:
+                return _NO_ROWS, rows.schema.select(ordering.by).empty(), None
+            # Whether a row raises is seen where the rows are opened.
+            pages = pages.take(left if len(left) else np.arange(1))
+        rows = rows.within(pages)
+    return _found(rows, ordering, count, limit, pages, later)
 
 
 def _may_reach(
-    part: SelectedPage, ordering: Ordering, rows: Batch, limit: NumericLimit, later: bool
-) -> bool:
-    """Return whether a part may hold rows that reach a limit."""
-    bound = part.bound(greatest=ordering.descending[0])
-    if bound is None:
-        return True
+    pages: SelectedPages, ordering: Ordering, rows: Batch, limit: NumericLimit, later: bool
+) -> NDArray[np.bool_]:
+    """Return a mask: which pages may hold rows that reach a limit."""
+    bounds, known = pages.bounds(greatest=ordering.descending[0])
     (best, *_), row = limit
-    if bound != best:
-        return bool(bound > best if ordering.descending[0] else bound < best)
-    if row is None or len(ordering.by) > 1:
-        return True
-    first = rows.first_row
-    return (1 - first - part.selected.high if later else first + part.selected.low) <= row
+    better: NDArray[np.bool_] = bounds > best if ordering.descending[0] else bounds < best
+    equal: NDArray[np.bool_] = bounds == best
+    if row is not None and len(ordering.by) == 1:
+        first = rows.first_row
+        equal &= (1 - first - pages.high if later else first + pages.low) <= row
+    return ~known | better | equal
 
 
 def _found(
@@ -181,10 +164,10 @@ def _found(
     ordering: Ordering,
     count: int,
     limit: NumericLimit | None,
-    parts: Sequence[SelectedPage] | None,
+    pages: SelectedPages | None,
     later: bool,
-) -> _Found | None:
-    """Choose the best rows, page by page where pages are given."""
+) -> tuple[Rows, pa.Table, NumericLimit | None] | None:
+    """Choose the best rows, page by page where these are known; see `stored_first_rows`."""
 
     def plan(program: BlockProgram, select: int | None) -> _Plan | None:
         key: _FloatKey | _IntegerKey | None = _float_key(program, ordering, rows.schema)
@@ -197,12 +180,12 @@ def _found(
     key, select, unbound = opened.plan
     before = rows.first_place - opened.spans[0].start
     start = -(rows.first_row + before) if later else rows.first_row + before
-    program, ranges = opened.bound(unbound), _ranges(opened, ordering, key, parts, before)
+    program, ranges = opened.bound(unbound), _ranges(opened, ordering, key, pages, before)
     reached = NO_LIMIT if limit is None else key.limit(*limit, start)
     found: list[BestRows] = []
     for span in opened.spans:
-        own = [each for each in ranges if span.start <= each[0] < span.stop]
-        if not own:
+        own = ranges[(span.start <= ranges[:, 0]) & (ranges[:, 0] < span.stop)]
+        if not len(own):
             continue
         best = best_rows(
             span,
@@ -225,9 +208,9 @@ def _found(
     columns = zip(ordering.by, key.values(keys), strict=True)
     table = pa.table({n: array_of(each, rows.schema.type_of(n)) for n, each in columns})
     if reached is NO_LIMIT or len(inside) < count:
-        return _Found(inside + before, table, None)
+        return inside + before, table, None
     last = [each.item() for each in key.values(np.array([reached[0]]))]
-    return _Found(inside + before, table, (tuple(last), start + reached[1]))
+    return inside + before, table, (tuple(last), start + reached[1])
 
 
 def array_of(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -241,18 +224,17 @@ def _ranges(
     opened: OpenedBatch[_Plan],
     ordering: Ordering,
     key: _FloatKey | _IntegerKey,
-    parts: Sequence[SelectedPage] | None,
+    pages: SelectedPages | None,
     before: int,
-) -> list[tuple[int, int, int]]:
-    """Return ranges of rows of the segment, in the order of the parts, with bounds of keys."""
-    if parts is None:
-        return [(span.start, span.stop, _LEAST) for span in opened.spans]
-    found: list[tuple[int, int, int]] = []
-    for part in parts:
-        bound = part.bound(greatest=ordering.descending[0])
-        low, high = part.selected.low - before, part.selected.high - before
-        found.append((low, high, _LEAST if bound is None else key.least(bound)))
-    return found
+) -> NDArray[np.int64]:
+    """Return ranges of rows of the segment, in the order of the pages, with bounds of keys."""
+    if pages is None:
+        ends = [(span.start, span.stop, _LEAST) for span in opened.spans]
+        return np.array(ends, np.int64).reshape(-1, 3)
+    least = np.full(len(pages), _LEAST)
+    bounds, known = pages.bounds(greatest=ordering.descending[0])
+    least[known] = key.least(bounds[known])
+    return np.stack([pages.low - before, pages.high - before, least], axis=1)
 
 
 class _FloatKey:
@@ -271,8 +253,8 @@ class _FloatKey:
         found = ordered_doubles(np.array([keys[0]], np.float64), downwards=self.downwards)
         return int(found[0]), _GREATEST if row is None else row - first_row + 1
 
-    def least(self, bound: Any) -> int:
-        return self.limit((float(bound),), None, 0)[0]
+    def least(self, bounds: NDArray[Any]) -> NDArray[np.int64]:
+        return ordered_doubles(bounds.astype(np.float64), downwards=self.downwards)
 
 
 class _IntegerKey:
@@ -305,11 +287,10 @@ class _IntegerKey:
             found = found * part.span + min(max(place, -1), part.span - 1)
         return found, _GREATEST if decided or row is None else row - first_row + 1
 
-    def least(self, bound: Any) -> int:
-        first = self._parts[0]
-        place, same = first.place(bound.item())
-        rest = math.prod(part.span for part in self._parts[1:])
-        return (place if same else place - 2) * rest
+    def least(self, bounds: NDArray[Any]) -> NDArray[np.int64]:
+        first, rest = self._parts[0], math.prod(part.span for part in self._parts[1:])
+        found = map(first.place, bounds.tolist())
+        return np.array([(place if same else place - 2) * rest for place, same in found], np.int64)
 
 
 _Plan = tuple[_FloatKey | _IntegerKey, int | None, UnboundProgram]

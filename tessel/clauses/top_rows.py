@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from tessel.expression.build import col, lit
 from tessel.expression.node import Expression
 from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.selected_range import SelectedPage
+from tessel.store.manifest.selected_range import SelectedPages
 from tessel.store.manifest.selected_rows import SelectedRows
 
 _FEW, _FEW_ROWS = 4, 1 << 14
@@ -81,51 +81,67 @@ class TopRows:
         self._bounds: dict[int, list[int | float]] = {}
         self._lock = threading.Lock()
 
-    def look(self, batch: Batch) -> None:
-        """Learn from zone maps, where nothing filters rows: a page has a row with its best bound.
-
-        So the k-th best bound is a threshold before any page is read.
-        """
-        name, downwards = self._ordering.by[0], self._ordering.descending[0]
-        kind = batch.schema.type_of(name)
-        parts = batch.parts(name) if batch.bindings.keeps_rows and is_numeric(kind) else None
-        bounds = (part.extreme(greatest=downwards) for part in parts or ())
-        own = [bound.item() for bound in bounds if bound is not None]
-        with self._lock:
-            self._bounds[batch.first_row] = own
-            known = [each for some in self._bounds.values() for each in some]
-            if self._keys is None and 0 < self._count <= len(known):
-                bound = sorted(known, reverse=downwards)[self._count - 1]
-                self._limit = _Limit((array_of(np.array([bound]), kind),), None, ((bound,), None))
-
-    def narrow(self, batch: Batch, unit: int) -> Batch | None:
+    def narrow(self, batches: Sequence[Batch], units: Sequence[int]) -> Iterator[Batch | None]:
         """Drop rows that do not reach the threshold, and tighten it by those that are left."""
-        limit = self._limit
-        found = stored_first_rows(
-            batch,
-            self._ordering,
-            self._count,
-            None if limit is None else limit.numbers,
-            later=self._later,
-        )
-        found = self._by_values(batch, unit) if found is None else found
-        if found is None:
-            return None
-        places, keys = found
-        self._learn(batch.first_row + places, keys)
-        return batch.keep(places)
+        self._look(batches)
+        limit: NumericLimit | None = None
+        met: list[tuple[Rows, pa.Table]] = []
+        try:
+            for batch, unit in zip(batches, units, strict=True):
+                if limit is None and self._limit is not None:
+                    limit = self._limit.numbers
+                order, count = self._ordering, self._count
+                found = stored_first_rows(batch, order, count, limit, later=self._later)
+                if found is not None:
+                    places, keys, reached = found
+                    limit = reached or limit
+                    met.append((batch.first_row + places, keys))
+                    yield batch.keep(places)
+                    continue
+                chosen = self._by_values(batch, unit)
+                if chosen is not None:
+                    self._learn(batch.first_row + chosen[0], chosen[1])
+                    limit = None
+                yield None if chosen is None else batch.keep(chosen[0])
+        finally:  # what was given back is asked for later, also where a batch behind it fails
+            if met:
+                rows, tables = zip(*met, strict=True)
+                self._learn(np.concatenate(rows), concat_tables(tables))
 
     def still_needed(self, batch: Batch) -> Batch:
         """Keep those of the rows left of a batch that are among the best of all that were met."""
         if self._count > _MOST_SHARED:
             return batch
         with self._lock:
-            best = np.abs(self._rows)
-        places = batch.places
-        needed = np.isin(batch.first_row + places, best)
-        return batch if needed.all() else batch.keep(places[needed])
+            best = -self._rows[::-1] if self._later else self._rows
+        first = batch.first_row
+        start, stop = np.searchsorted(best, (first, batch.source.pieces[0].row_stop))
+        # All of its rows among the best are left of it, since nothing drops one that is.
+        needed = best[start:stop] - first
+        return batch if len(needed) == batch.rows_unpruned else batch.keep(needed)
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _look(self, batches: Sequence[Batch]) -> None:
+        """Learn from zone maps, where nothing filters rows: a page has a row with its best bound.
+
+        So the k-th best bound is a threshold before any page is read.
+        """
+        name, downwards = self._ordering.by[0], self._ordering.descending[0]
+        kind = batches[0].schema.type_of(name)
+        if not is_numeric(kind) or not all(batch.bindings.keeps_rows for batch in batches):
+            return
+        own: dict[int, list[int | float]] = {}
+        for batch in batches:
+            pages = batch.pages(name)
+            if pages is not None:
+                own[batch.first_row] = pages.extremes(greatest=downwards).tolist()
+        with self._lock:
+            self._bounds.update(own)
+            known = [each for some in self._bounds.values() for each in some]
+            if self._keys is None and 0 < self._count <= len(known):
+                bound = sorted(known, reverse=downwards)[self._count - 1]
+                self._limit = _Limit((array_of(np.array([bound]), kind),), None, ((bound,), None))
 
     def _by_values(self, batch: Batch, unit: int) -> tuple[Rows, pa.Table] | None:
         """Return the first rows that reach the threshold, and their keys, from the keys alone."""
@@ -139,7 +155,7 @@ class TopRows:
         if len(rows) > max(_FEW * self._count, _FEW_ROWS):
             best = self._best_page(rows, names[0])
             if best is not None:
-                places, keys = self._first(rows.within([best]), names)
+                places, keys = self._first(rows.within(best), names)
                 self._learn(batch.first_row + places, keys)
                 self._drop(rows, names)
         return self._first(rows, names)
@@ -151,22 +167,20 @@ class TopRows:
         found = [normalised(column) for column in keys.take(arrow_array(first)).columns]
         return rows.places()[first], pa.table(found, names=keys.column_names)
 
-    def _best_page(self, rows: SelectedRows, name: str) -> SelectedPage | None:
-        """Return the page with the best bound, of those with at least k rows."""
+    def _best_page(self, rows: SelectedRows, name: str) -> SelectedPages | None:
+        """Return the page with the best bound, of those with at least k rows; None for all rows."""
         downwards = self._ordering.descending[0]
-        best: SelectedPage | None = None
-        for part in rows.parts(name):
-            if len(part) < self._count or len(part) == len(rows) or not part.has_values:
-                continue
-            if best is None:
-                best = part
-                continue
-            bound, known = part.bound(greatest=downwards), best.bound(greatest=downwards)
-            if known is None or bound is None:
-                continue
-            if bound > known if downwards else bound < known:
-                best = part
-        return best
+        pages = rows.pages(name)
+        full = np.flatnonzero((pages.rows >= self._count) & pages.have_values)
+        if not len(full) or pages.rows[full[0]] == len(rows):
+            return None
+        pages = pages.take(full)
+        bounds, known = pages.bounds(greatest=downwards)
+        if not known.any():
+            return pages.take(np.arange(1))
+        at = np.flatnonzero(known)
+        best = np.argmax(bounds[at]) if downwards else np.argmin(bounds[at])
+        return pages.take(at[best : best + 1])
 
     def _learn(self, rows: Rows, keys: pa.Table) -> None:
         """Tighten the threshold by rows of the symbol, ascending; some may have been met before."""

@@ -71,7 +71,7 @@ def ordered_doubles(values: NDArray[np.float64], *, downwards: bool) -> Integers
 def best_rows(
     blocks: StoredBlocks,
     program: Program,
-    stretches: Sequence[tuple[int, int, int]],
+    stretches: Integers,
     *,
     select: int | None,
     key: int,
@@ -87,8 +87,9 @@ def best_rows(
     blocks, program
         Columns of a segment, and what is computed of them.
     stretches
-        The rows: first row, the row after the last, and what no key in between is below. Looked at
-        in this order, and only those whose bound may still be among the least.
+        int64, shape ``(stretches, 3)``: first row, the row after the last, and what no key in
+        between is below. Looked at in this order, and only those whose bound may still be among
+        the least.
     select
         The truth register of the rows that count; None for all.
     key
@@ -113,7 +114,7 @@ def best_rows(
         key,
         downwards,
         later,
-        np.array(stretches, np.int64).reshape(-1, 3),
+        np.ascontiguousarray(stretches),
         *limit,
         keys,
         rows,

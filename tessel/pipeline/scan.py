@@ -171,6 +171,22 @@ class _Scan:
             done += 1
         return unit, done
 
+    def _bound_together(self, pack: range, stop: int) -> BoundUnit | None:
+        """Return the unit of all rows of a pack behind the clauses before one; None to read them.
+
+        The first unit shows whether one of these clauses needs values.
+        """
+        if self._bind < stop:
+            return None
+        first, done = self._bound(self.loader.units(pack[:1]), stop)
+        if not is_bound(first):
+            self._bind = min(self._bind, max(0, done - 1))
+            return None
+        if len(pack) == 1:
+            return first
+        others, _ = self._bound(self.loader.units(pack[1:]), stop)
+        return first.joined([others]) if is_bound(others) else None
+
     def _rest(self, unit: ProcessingUnit, done: int = 0) -> ProcessingUnit:
         return run_stage(self.stage.after(done), unit)
 
@@ -202,14 +218,9 @@ class _Scan:
         def run() -> ProcessingUnit | None:
             with self.loader.naming():
                 try:
-                    units: list[BoundUnit] = []
-                    for ordinal in pack:
-                        unit, _ = self._bound(self.loader.unit(ordinal), at)
-                        if not is_bound(unit):
-                            return None
-                        units.append(unit)
+                    unit = self._bound_together(pack, at)
                     clause, promised = self.stage.clauses[at], self.stage.schemas[at + 1]
-                    found = reduce_bound(clause, promised, units[0].joined(units[1:]))
+                    found = None if unit is None else reduce_bound(clause, promised, unit)
                     return None if found is None else self._rest(found, at + 1)
                 except CancelledError:
                     raise
@@ -328,46 +339,38 @@ class _Scan:
 
     def _narrowing(self, pack: range, at: int) -> Task[list[SparseRows | Task[ProcessingUnit]]]:
         def run() -> list[SparseRows | Task[ProcessingUnit]]:
+            found: list[SparseRows | None] = []
             with self.loader.naming():
-                units = [(ordinal, self._looked_at(ordinal, at)) for ordinal in pack]
-                return [
-                    (None if unit is None else self._narrowed(unit, at)) or self.read(ordinal)
-                    for ordinal, unit in units
-                ]
+                try:
+                    found.extend(self._narrowed(pack, at))
+                except CancelledError:
+                    raise
+                except TesselError:
+                    pass  # they are read, and the first row that fails says so
+            each = itertools.zip_longest(pack, found)
+            return [sparse or self.read(ordinal) for ordinal, sparse in each]
 
         return Task(run, int(self._bytes(pack) * self._share))
 
-    def _looked_at(self, ordinal: int, at: int) -> BoundUnit | None:
-        """Return a unit behind the clauses before the filter, which knows it; None to read it."""
+    def _narrowed(self, pack: range, at: int) -> Iterator[SparseRows | None]:
+        """Give the rows that a dynamic filter leaves of units; None for one that must be read."""
         assert self.filter is not None
-        try:
-            if self._bind < at:
-                return None
-            unit, done = self._bound(self.loader.unit(ordinal), at)
-            if not is_bound(unit):
-                self._bind = min(self._bind, max(0, done - 1))
-                return None
-            for batch in unit.batches:
-                self.filter.look(batch)
-        except CancelledError:
-            raise
-        except TesselError:
-            return None  # it is read, and the first row that fails says so
-        return unit
-
-    def _narrowed(self, unit: BoundUnit, at: int) -> SparseRows | None:
-        assert self.filter is not None
+        unit = self._bound_together(pack, at)
+        if unit is None:
+            return
         name = self.stage.clauses[at].name
-        with telemetry.span("clause.choose", clause=name, unit=unit.ordinal) as facts:
-            facts.update(rows_in=unit.rows_spanned, stored=False)
-            narrowed = unit.narrowed_by(self.filter)
-            if narrowed is None:
-                return None
-            sparse = self._sparse_of(unit.ordinal, at + 1, narrowed.batches)
-            forms = unit.take_forms()
-            stored = not any(form in ("values", "dictionary") for form in forms.values())
-            facts.update(rows_out=sparse.rows, stored=stored, columns=forms)
-        return sparse
+        left = self.filter.narrow(unit.batches, pack)
+        for ordinal, batch in zip(pack, unit.batches, strict=True):
+            with telemetry.span("clause.choose", clause=name, unit=ordinal) as facts:
+                facts.update(rows_in=int(self.loader.source.read.rows[ordinal]), stored=False)
+                narrowed, sparse = next(left), None
+                if narrowed is not None:
+                    sparse = self._sparse_of(ordinal, at + 1, [narrowed])
+                    forms = batch.source.take_forms()
+                    stored = not any(form in ("values", "dictionary") for form in forms.values())
+                    facts.update(rows_out=sparse.rows, stored=stored, columns=forms)
+            yield sparse
+        next(left, None)  # what it does behind the last
 
     def _left(
         self, waiting: list[SparseRows | Task[ProcessingUnit]]

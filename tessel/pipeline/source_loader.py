@@ -202,12 +202,16 @@ class SourceLoader:
         view = self.source.view
         return naming(symbol=lambda: f"{view.name!r} (version {view.version})")
 
+    def units(self, pack: range) -> BoundUnit:
+        """Return units whose segments no other unit wants as one that is not read yet."""
+        positions = list(itertools.chain.from_iterable(map(self._read.units.__getitem__, pack)))
+        return self._bound(positions, pack.start)
+
     def unit(self, ordinal: int) -> ProcessingUnit:
         """Return a unit: not read yet, where no other unit wants its segments."""
         positions = self._read.units[ordinal]
         if positions and self._locks.keys().isdisjoint(positions):
-            sources, bindings = self._sources(positions), self._read.bindings
-            return bound_unit(sources, self._segments, bindings, ordinal, self._symbol)
+            return self._bound(positions, ordinal)
         return ProcessingUnit(ordinal, self._read.index.schema, map(self._gather, positions))
 
     def read_selected(self, batches: Sequence[Batch], ordinal: int) -> ProcessingUnit:
@@ -232,6 +236,10 @@ class SourceLoader:
             for position, source in zip(positions, self._sources(positions), strict=True)
         ]
         return ProcessingUnit(ordinal, self._read.index.schema, pieces)
+
+    def _bound(self, positions: Sequence[int], ordinal: int) -> BoundUnit:
+        sources, bindings = self._sources(positions), self._read.bindings
+        return bound_unit(sources, self._segments, bindings, ordinal, self._symbol)
 
     def _sources(self, positions: Sequence[int]) -> Sequence[PieceSource]:
         """Return where segments lie, each given by its position in the index."""

@@ -23,7 +23,7 @@ __getattr__ = names_from(
         "manifest.lazy_columns": "OpenedBatch",
         "manifest.piece": "PieceSource SegmentSource",
         "manifest.slice_statistics": "SliceStatistics",
-        "manifest.selected_range": "SelectedPage",
+        "manifest.selected_range": "SelectedPages",
         "objects.base": "ObjectStore",
         "objects.cloud_place": "CloudOptions",
         "objects.credentials": "AzureCredentials CredentialsSource GoogleCredentials S3Credentials",

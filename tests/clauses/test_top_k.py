@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -165,14 +166,23 @@ def test_units_in_any_order_leave_the_same_answer(table: pa.Table, data: st.Data
             assert is_bound(unit)
             return unit
 
-        for ordinal in data.draw(st.sets(st.sampled_from(ordinals))):
-            for batch in bound(ordinal).batches:
-                dynamic.look(batch)
-        for ordinal in data.draw(st.permutations(ordinals)):
-            unit = run_clause(stage.clauses[-1], stage.schemas[-1], bound(ordinal), dynamic=dynamic)
-            assert is_bound(unit)  # nothing was read before the rows were chosen
-            units[ordinal] = unit
-            assert units[ordinal].num_rows <= k
+        drawn = data.draw(st.permutations(ordinals))
+        cuts = sorted(data.draw(st.sets(st.sampled_from(ordinals))) | {0, len(drawn)})
+        for pack in (drawn[start:stop] for start, stop in itertools.pairwise(cuts)):
+            if len(pack) == 1:
+                unit = run_clause(
+                    stage.clauses[-1], stage.schemas[-1], bound(pack[0]), dynamic=dynamic
+                )
+                assert is_bound(unit)  # nothing was read before the rows were chosen
+                units[pack[0]] = unit
+                continue
+            together = [bound(ordinal) for ordinal in pack]
+            batches = [unit.batches[0] for unit in together]
+            narrowed = dynamic.narrow(batches, pack)
+            for ordinal, unit, batch in zip(pack, together, narrowed, strict=True):
+                assert batch is not None
+                units[ordinal] = unit.with_batches([batch])
+        assert all(unit.num_rows <= k for unit in units.values())
         if data.draw(st.booleans()):
             for ordinal, unit in units.items():
                 assert isinstance(unit, BoundUnit)
@@ -208,6 +218,24 @@ def test_peers_agree(data: st.DataObject) -> None:
         by, descending=descending, nulls_last=missing == "last", maintain_order=True
     )
     assert frame["row"].head(k).to_list() == found
+
+
+def test_what_was_narrowed_before_a_batch_that_fails_stays_needed() -> None:
+    """A unit that cannot be narrowed is read; rows of those before it are still in the answer."""
+    values = np.random.default_rng(9).permutation(400)
+    store = stored({"v": values, "w": values * 2}, rows=100)
+    narrowed, asked = top_rows.stored_first_rows, itertools.count()
+
+    def failing(*given: Any, **named: Any) -> Any:
+        if next(asked) == 2:
+            raise ExpressionError("no filter for this one")
+        return narrowed(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch, options(workers=1):
+        patch.setattr(top_rows, "stored_first_rows", failing)
+        found = store.read("x", query=Q.top_k(5, "v", descending=False)).to_arrow()
+    assert next(asked) > 3
+    assert found.column("w").to_pylist() == [0, 2, 4, 6, 8]
 
 
 def _pages_touched(query: QueryBuilder, **asked: Any) -> int:

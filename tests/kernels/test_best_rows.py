@@ -85,8 +85,8 @@ def _check(
     for form in FORMS:
         with in_form(form):
             found = best_rows(
-                blocks, program, stretches, select=select, count=count, limit=limit,
-                later=later, **asked,
+                blocks, program, np.array(stretches, np.int64), select=select, count=count,
+                limit=limit, later=later, **asked,
             )  # fmt: skip
         assert found.rows.tolist() == sorted(abs(row) for _, row in wanted)
         assert found.last == (wanted[-1] if len(wanted) == count else None)

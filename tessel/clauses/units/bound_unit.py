@@ -252,16 +252,13 @@ class BoundUnit(ProcessingUnit):
         """
         if self.is_read:
             return None
-        found: list[Batch] = []
         try:
-            for batch in self.batches:
-                narrowed = dynamic.narrow(batch, self.ordinal)
-                if narrowed is None:
-                    return None
-                found.append(narrowed)
+            units = [self.ordinal] * len(self.batches)
+            found = list(dynamic.narrow(self.batches, units))
         except TesselError:
             return None
-        return self.with_batches(found)
+        narrowed = [batch for batch in found if batch is not None]
+        return self.with_batches(narrowed) if len(narrowed) == len(found) else None
 
     def rows_left(self) -> list[SelectedRows] | None:
         """Return the rows that conjuncts leave of each batch; None where values have to tell."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tessel.expression.encoded import BlockProgram
     from tessel.expression.node import Expression
     from tessel.store.manifest.lazy_columns import OpenedBatch
-    from tessel.store.manifest.selected_range import SelectedPage
+    from tessel.store.manifest.selected_range import SelectedPages
 
 Plan = TypeVar("Plan")
 
@@ -62,7 +62,7 @@ class Batch:
         self._unpruned = rows
         self._pruned = rows
         self._narrowed: tuple[SelectedRows, tuple[Bound, ...]] | None = None
-        self._parts: tuple[SelectedRows, str, list[SelectedPage]] | None = None
+        self._pages: tuple[SelectedRows, str, SelectedPages] | None = None
 
     # --- binding ----------------------------------------------------------------------------------
 
@@ -156,20 +156,20 @@ class Batch:
         """The place of the first row that zone maps leave; there must be one."""
         return self._pruned.first_place
 
-    def parts(self, name: str) -> list[SelectedPage] | None:
+    def pages(self, name: str) -> SelectedPages | None:
         """Return the rows that are left page by page of a column; None for one that is computed."""
         own = self.columns[name]
         if own not in self.source.schema:
             return None
-        found = self._parts
+        found = self._pages
         if found is None or found[0] is not self._pruned or found[1] != own:
-            self._parts = found = self._pruned, own, self._pruned.parts(own)
+            self._pages = found = self._pruned, own, self._pruned.pages(own)
         return found[2]
 
-    def within(self, parts: Sequence[SelectedPage]) -> Batch:
-        """Return the batch of some parts of the rows alone, to be opened."""
+    def within(self, pages: SelectedPages) -> Batch:
+        """Return the batch of some pages of the rows alone, at least one, to be opened."""
         found = copied(self)
-        found._pruned = self._pruned.within(parts)
+        found._pruned = self._pruned.within(pages)
         return found
 
     def narrowed(self, unit: int = 0) -> tuple[SelectedRows, tuple[Bound, ...]]:

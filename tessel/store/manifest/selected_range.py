@@ -1,16 +1,16 @@
 """One range of a selection: its bounds, its selection vector, and the columns read of it so far.
 
 :class:`~tessel.store.manifest.selected_rows.SelectedRows` is a list of such ranges. Top-k and
-distinct, which visit pages in an order of their own, get the selected rows of a page as a
-:class:`SelectedPage`.
+its dynamic filter, which visits pages in an order of its own, gets them as
+:class:`SelectedPages`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.lazy import dataclass
 from tessel.store.segment.zone_maps import ZoneMaps
+
+if TYPE_CHECKING:
+    from tessel.store.segment.statistics import ColumnZones
 
 _FEW_PART = 8
 """Of no more than this part of its rows a column is copied at once, and lets go of the others."""
@@ -203,52 +206,104 @@ class SelectedRange:
         return SelectedRange(self.low, self.high, selected, columns, left)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SelectedPage:
-    """The selected rows of one page of a column; of any range where pages are not known.
+@dataclass(frozen=True, eq=False)
+class SelectedPages:
+    """Selected rows page by page of a column; by ranges of the selection where it has no pages.
 
-    Parameters
+    Attributes
     ----------
-    zones, page
-        The zone maps of the column, and the number of the page.
+    ranges
+        The number of the range that holds the rows of each page; int64, as all of these arrays of
+        shape ``(pages,)``.
+    low, high
+        The rows of each, counted from the first of the pieces.
+    rows
+        How many of them are selected.
+    are_whole
+        Whether all rows of the page are selected; bool.
+    numbers
+        The numbers of the pages in their zone maps.
+    zones
+        The zone maps of the column; None where pages are not known.
     """
 
-    selected: SelectedRange
-    zones: ZoneMaps | None = None
-    page: int = 0
-    is_whole: bool = False
+    ranges: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    are_whole: npt.NDArray[np.bool_]
+    numbers: npt.NDArray[np.int64]
+    zones: ZoneMaps | None
+
+    @classmethod
+    def of(cls, ranges: Sequence[SelectedRange], column: ColumnZones | None) -> SelectedPages:
+        """Return the pages of a column of ascending ranges; None of one without zone maps."""
+        of = numbers = np.arange(len(ranges))
+        ends = np.array([(each.low, each.high) for each in ranges], np.int64).reshape(-1, 2)
+        low, high = ends.T
+        whole = np.array([each.is_whole for each in ranges], np.bool_)
+        are_whole, zones = np.zeros(len(ranges), np.bool_), None
+        if column is not None:
+            edges, zones = column.edges, column.zones
+            begin = np.maximum(np.searchsorted(edges, low, "right") - 1, 0)
+            pages = np.minimum(np.searchsorted(edges, high), len(edges) - 1) - begin
+            of = np.repeat(of, pages)
+            numbers = np.arange(len(of)) + (begin + pages - np.cumsum(pages))[of]
+            first, last = edges[numbers], edges[numbers + 1]
+            low, high = np.maximum(first, low[of]), np.minimum(last, high[of])
+            are_whole = whole[of] & (low == first) & (high == last)
+        rows = high - low
+        if not whole.all():
+            places = np.concatenate([each.places() for each in ranges])
+            rows = np.searchsorted(places, high) - np.searchsorted(places, low)
+        found = cls(of, low, high, rows, are_whole, numbers, zones)
+        there = np.flatnonzero(low < high)
+        return found if len(there) == len(found) else found.take(there)
 
     def __len__(self) -> int:
-        """Return how many rows of the page are selected."""
-        return self.selected.rows
+        return len(self.low)
+
+    def take(self, at: npt.NDArray[np.int64]) -> SelectedPages:
+        """Return some of the pages, in the order that is given."""
+        return SelectedPages(
+            self.ranges[at],
+            self.low[at],
+            self.high[at],
+            self.rows[at],
+            self.are_whole[at],
+            self.numbers[at],
+            self.zones,
+        )
 
     @property
-    def has_values(self) -> bool:
-        """Whether some value may be neither null nor NaN."""
-        return self.zones is None or bool(self.zones.bounded[self.page])
+    def have_values(self) -> npt.NDArray[np.bool_]:
+        """Whether some value of each may be neither null nor NaN."""
+        zones = self.zones
+        return np.ones(len(self), np.bool_) if zones is None else zones.bounded[self.numbers]
 
     @property
     def has_missing(self) -> bool:
-        """Whether some row may be null or NaN."""
-        zones, page = self.zones, self.page
-        return zones is None or bool(zones.nulls[page] + zones.nans[page])
+        """Whether some row of them may be null or NaN."""
+        zones, at = self.zones, self.numbers
+        return zones is None or bool(zones.nulls[at].any() or zones.nans[at].any())
 
-    def bound(self, *, greatest: bool) -> Any | None:
-        """Return the greatest or the least value of the zone map; None where it has none.
+    def bounds(self, *, greatest: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the greatest or the least values of the zone maps, and a mask: which are known.
 
-        It has the form of the zone map: compare it with bounds of the same column and piece alone.
+        They have the form of zone maps: compare them with bounds of the same column and piece
+        alone.
         """
-        zones, page = self.zones, self.page
-        if zones is None or not zones.bounded[page]:
-            return None
-        if (zones.high_open if greatest else zones.low_open)[page]:
-            return None
-        return (zones.maximum if greatest else zones.minimum)[page]
+        zones, at = self.zones, self.numbers
+        if zones is None:
+            return np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
+        opened = zones.high_open if greatest else zones.low_open
+        bounds = zones.maximum if greatest else zones.minimum
+        return bounds[at], zones.bounded[at] & ~opened[at]
 
-    def extreme(self, *, greatest: bool) -> Any | None:
-        """Return the greatest or the least value of the rows; None where it is not known."""
-        zones, page = self.zones, self.page
-        if zones is None or not self.is_whole or not zones.bounded[page]:
-            return None
-        exact = zones.maximum_exact if greatest else zones.minimum_exact
-        return self.bound(greatest=greatest) if exact[page] else None
+    def extremes(self, *, greatest: bool) -> npt.NDArray[Any]:
+        """Return the greatest or the least values of the pages that are whole, where known."""
+        bounds, known = self.bounds(greatest=greatest)
+        if self.zones is not None:
+            exact = self.zones.maximum_exact if greatest else self.zones.minimum_exact
+            known &= exact[self.numbers] & self.are_whole
+        return bounds[known]

@@ -22,7 +22,7 @@ from tessel.cached import copied
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.manifest.selected_range import SelectedPage, SelectedRange
+from tessel.store.manifest.selected_range import SelectedPages, SelectedRange
 
 if TYPE_CHECKING:
     from tessel.expression.block_steps import UnboundProgram
@@ -111,31 +111,24 @@ class SelectedRows:
             columns.append(unified(pa.chunked_array(chunks, chunks[0].type if chunks else None)))
         return pa.table(columns, names=list(names))
 
-    def parts(self, name: str) -> list[SelectedPage]:
+    def pages(self, name: str) -> SelectedPages:
         """Return the selected rows page by page of a column, with its zone maps.
 
         Ranges are not cut where the column has no zone maps: its values are nested, of another
         type than declared, or not there.
         """
-        zone = self._zone(name)
-        if zone is None:
-            return [SelectedPage(selected) for selected in self._ranges]
-        edges = zone.edges.tolist()
-        return [
-            SelectedPage(
-                part,
-                zone.zones,
-                page,
-                part.is_whole and [part.low, part.high] == edges[page : page + 2],
-            )
-            for page, part in _cuts(self._ranges, edges)
-        ]
+        return SelectedPages.of(self._ranges, self._zone(name))
 
-    def within(self, parts: Sequence[SelectedPage]) -> SelectedRows:
-        """Return the selection of some pages alone, in the order of rows; this one stays."""
+    def within(self, pages: SelectedPages) -> SelectedRows:
+        """Return the selection of some of its pages alone, in the order of rows; this one stays."""
         found = copied(self)
-        ranges = [part.selected for part in parts]
-        found._ranges = sorted(ranges, key=lambda selected: selected.low)
+        pages = pages.take(np.argsort(pages.low))
+        of, low, high = pages.ranges, pages.low, pages.high
+        edges = np.flatnonzero((low[1:] != high[:-1]) | (of[1:] != of[:-1])) + 1
+        starts, stops = np.append(0, edges), np.append(edges, len(pages))
+        runs = zip(of[starts], low[starts].tolist(), high[stops - 1].tolist(), strict=True)
+        cuts = [self._ranges[at].cut(begin, end) for at, begin, end in runs]
+        found._ranges = [selected for selected in cuts if selected is not None]
         return found
 
     def copied(self) -> SelectedRows:
