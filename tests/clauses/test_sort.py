@@ -204,6 +204,21 @@ def test_a_sort_by_time_and_more_holds_one_time_only() -> None:
     _same_bits(found, _ordered(table, ["t", "v"], [False, False], "last"))
 
 
+def test_text_that_comes_as_codes_and_as_text_is_held_alike() -> None:
+    """Neither form of a column makes a sort write what it may hold."""
+    often = pa.array([f"word {n % 5}" for n in range(3_000)])
+    once = pa.array([f"{n} is here once" for n in range(3_000)])
+    for first, second in ((often, once), (once, often)):
+        store = fresh_store()
+        store.write("x", pa.table({"s": first, "v": range(3_000)}))
+        store.append("x", pa.table({"s": second, "v": range(3_000)}))
+        with events("spill.write") as written:
+            found = store.read("x", query=Q.sort("v", "s")).to_arrow()
+        assert written == []
+        table = pa.table({"s": pa.chunked_array([first, second]), "v": [*range(3_000)] * 2})
+        _same_bits(found, _ordered(table, ["v", "s"], [False, False], "last"))
+
+
 def test_one_time_of_all_rows_is_put_aside() -> None:
     table = _timed([0] * 4000, v=[n * 7919 % 1009 for n in range(4000)])
     store = stored(table, index="t", rows=500, columns=9)

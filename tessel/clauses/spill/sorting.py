@@ -209,8 +209,7 @@ class ExternalSort(Closing):
         size = table.nbytes
         held = self._size + size
         fits = held <= self._uncounted or (self._account.fits(size) and held <= self._most)
-        # Codes are joined with codes, and text with text: dictionaries may have become too long.
-        if self._held and not (fits and table.schema.types == self._held[0].schema.types):
+        if self._held and not fits:
             self._write_held()
             self._uncounted = 0
         self._hold(table)
