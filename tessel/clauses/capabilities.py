@@ -31,7 +31,14 @@ class DynamicFilter(Protocol):
     Opened for a run in one process, and used by many threads; on Spark each task has its own. The
     result of a query must depend neither on what is learned, nor on the order of units: no row may
     be dropped that could be in the answer, whatever comes.
+
+    Attributes
+    ----------
+    spares_in_sequence
+        Whether a batch is hardly any work once those before it are known.
     """
+
+    spares_in_sequence: bool
 
     def narrow(self, batches: Sequence[Batch], units: Sequence[int]) -> Iterator[Batch | None]:
         """Drop rows of the batches of a task, and learn from those left; no other column is read.

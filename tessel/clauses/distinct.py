@@ -55,6 +55,8 @@ class SeenKeys:
     or drops for one that is earlier still.
     """
 
+    spares_in_sequence = False
+
     def __init__(self, keys: tuple[str, ...], keep: Keep) -> None:
         self._columns = keys
         self._keep = keep

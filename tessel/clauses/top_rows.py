@@ -71,6 +71,8 @@ class TopRows:
         Whether of rows of equal keys the later ones come first.
     """
 
+    spares_in_sequence = True
+
     def __init__(self, ordering: Ordering, count: int, *, later: bool = False) -> None:
         self._ordering = ordering
         self._count = count

@@ -297,10 +297,10 @@ class _Run:
         units = scan_units(
             loader,
             first,
-            self.pool,
+            self.pool.far() if loader.is_far and not self.stops_early else self.pool,
             self.workspace.account.limit,
             joins_units=self.joins_units,
-            stops_early=self.stops_early,
+            wants_all=self.last is not None and not self.stops_early,
         )
         units = _told("scan.unit", units, count, source)
         yield from units if first is stage else self._next_stage(stage, units)

@@ -27,6 +27,7 @@ from tessel.errors import CancelledError, TesselError
 from tessel.pipeline.packing import (
     FEW_BYTES,
     FEW_ROWS,
+    UNITS_TOGETHER,
     SparseRows,
     bytes_together,
     joined_rows,
@@ -40,13 +41,7 @@ from tessel.pipeline.packing import (
 )
 from tessel.pipeline.plan import Stage, is_plugin
 from tessel.pipeline.source_loader import SourceLoader
-from tessel.pipeline.stage import (
-    needs_whole_rows,
-    reduce_bound,
-    run_bound,
-    run_clause,
-    run_stage,
-)
+from tessel.pipeline.stage import needs_whole_rows, reduce_bound, run_bound, run_clause, run_stage
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.lazy_columns import SPARSE
 
@@ -64,7 +59,7 @@ def scan_units(
     live_bytes: int,
     *,
     joins_units: bool,
-    stops_early: bool,
+    wants_all: bool,
 ) -> Iterator[ProcessingUnit]:
     """Give the units of a source as the first stage leaves them, in plan order.
 
@@ -72,11 +67,10 @@ def scan_units(
     ----------
     joins_units
         Whether few selected rows of several units may become one unit.
-    stops_early
-        Whether the query may end before all units are read: then few are read ahead.
+    wants_all
+        Whether nothing is done with the first rows before all are there.
     """
-    pool = pool.far() if loader.is_far and not stops_early else pool
-    first = _Scan(loader, stage, bytes_together(live_bytes))
+    first = _Scan(loader, stage, bytes_together(live_bytes), UNITS_TOGETHER if wants_all else 1)
     ordinals = range(len(loader.source.units))
     read = loader.source.read
     if not (joins_units and may_be_joined(read, stage)):
@@ -96,10 +90,10 @@ def scan_units(
 class _Scan:
     """Makes tasks for the pool of the units of a source."""
 
-    def __init__(self, loader: SourceLoader, stage: Stage, most_bytes: int) -> None:
-        self.loader = loader
-        self.stage = stage
-        self.most_bytes = most_bytes
+    def __init__(self, loader: SourceLoader, stage: Stage, most_bytes: int, units: int) -> None:
+        self.loader, self.stage = loader, stage
+        self.most_bytes, self.most_units = most_bytes, units
+        """Of so many bytes, and at first of so many units, rows may be read together."""
         opening = next(filter(opens_filter, stage.clauses), None)
         self.filter = None if opening is None else cast(Filters, opening).open_filter()
         """Of the first clause that has one: behind it there is an exchange."""
@@ -122,8 +116,15 @@ class _Scan:
 
         def packs() -> list[range]:
             within = slice(ordinals.start, ordinals.stop)
-            sizes = read.rows[within], read.nbytes[within]
-            found = packs_of(*sizes, pool.workers, live_bytes, share=self._share, is_far=is_far)
+            found = packs_of(
+                read.rows[within],
+                read.nbytes[within],
+                pool.workers,
+                live_bytes,
+                share=self._share,
+                is_far=is_far,
+                dynamic=self.filter,
+            )
             return [ordinals[pack.start : pack.stop] for pack in found]
 
         joining, filtering = sink_of(clauses, joins_slices), sink_of(clauses, opens_filter)
@@ -212,8 +213,7 @@ class _Scan:
 
     def _reduced(self, pack: range, at: int) -> Task[ProcessingUnit | None]:
         if len(pack) == 1:
-            alone = self.read(pack.start)
-            return Task(alone.run, alone.bytes)
+            return Task(self.read(pack.start).run, self._bytes(pack))
 
         def run() -> ProcessingUnit | None:
             with self.loader.naming():
@@ -240,15 +240,12 @@ class _Scan:
         """
         if is_little:
             found = (self._selecting(each).run() for each in ordinals)
-            tasks = joined_rows(found, most_units=1, most_bytes=self.most_bytes)
-            yield from pool.map(map(self._task_of, tasks))
+            left = joined_rows(found, self.most_units, self.most_bytes)
+            yield from pool.map(map(self._reading, left))
             return
         units = pool.map(map(self._selected, ordinals))
-        for unit in joined_rows(units, most_units=1, most_bytes=self.most_bytes):
+        for unit in joined_rows(units, self.most_units, self.most_bytes):
             yield from pool.map([self._reading(unit)]) if isinstance(unit, SparseRows) else (unit,)
-
-    def _task_of(self, found: SparseRows | Task[ProcessingUnit]) -> Task[ProcessingUnit]:
-        return self._reading(found) if isinstance(found, SparseRows) else found
 
     def _selected(self, ordinal: int) -> Task[ProcessingUnit | SparseRows]:
         """Return the task of one unit: to select its rows, and to read them unless they are few."""
@@ -380,10 +377,13 @@ class _Scan:
         needed = (
             each.narrowed(self.filter) if isinstance(each, SparseRows) else each for each in waiting
         )
-        found = joined_rows(needed, most_units=len(waiting), most_bytes=self.most_bytes)
-        return map(self._task_of, found)
+        found = joined_rows(needed, len(waiting), self.most_bytes)
+        return map(self._reading, found)
 
-    def _reading(self, sparse: SparseRows) -> Task[ProcessingUnit]:
+    def _reading(self, sparse: SparseRows | Task[ProcessingUnit]) -> Task[ProcessingUnit]:
+        if not isinstance(sparse, SparseRows):
+            return sparse
+
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -94,3 +95,18 @@ def test_units_of_which_rows_are_selected_are_no_larger_than_the_budget() -> Non
 def test_many_small_units_are_not_joined_without_end() -> None:
     packs = packs_of(np.ones(5000, np.int64), np.zeros(5000, np.int64), 1, 1 << 28)
     assert max(map(len, packs)) == 1 << 10
+
+
+class _Sequence:
+    """A dynamic filter, as far as packs ask for one."""
+
+    spares_in_sequence = True
+
+
+def test_units_that_teach_each_other_are_one_pack_for_longer() -> None:
+    rows, nbytes = np.full(6, 1 << 20), np.full(6, 5 << 20)
+    sequence: Any = _Sequence()
+    assert len(packs_of(rows, nbytes, 2, 1 << 30)) > 1
+    assert packs_of(rows, nbytes, 2, 1 << 30, dynamic=sequence) == [range(6)]
+    assert len(packs_of(4 * rows, nbytes, 2, 1 << 30, dynamic=sequence)) > 1
+    assert len(packs_of(rows, 4 * nbytes, 2, 1 << 30, dynamic=sequence)) > 1
