@@ -1,9 +1,7 @@
 """Integers as ``base + step * i + residual[i]`` modulo 2**64: fitting, filling in, finding one.
 
-Linear, delta, run-end and variable pages enter here: they all keep integers in this form.
-Values of many pages at once are one load from the bytes of the whole segment: a page record a row
-says where in the segment that row lies, and words are loaded from any place. A segment ends with
-its metadata, so a word that begins in a page ends in the segment.
+Linear, delta, run-end and variable pages enter here: they all keep integers in this form. The
+kernel that decodes whole columns decodes single pages as well.
 """
 
 from __future__ import annotations
@@ -14,23 +12,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.decode_rows import decode_numbers
+from tessel.kernels.intrinsics import words_of
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Profile
-from tessel.store.encodings.packed import (
-    WHOLE_WIDTHS,
-    pack,
-    packed_at,
-    packed_size,
-    unpack,
-    unpack_into,
-)
+from tessel.store.encodings.packed import WHOLE_WIDTHS, pack, packed_size
 from tessel.store.encodings.values import Bytes, Integers, integer_view
 
-CHUNK: Final = 1 << 16
-"""Values handled at once, so that what is in between stays in the cache whatever the page."""
-
-_STEPS: Final = 1 << 14
-"""Multiples of a step that are computed at once; later ones are these and a number."""
+_ONE_PAGE = 40
+"""Bits of a row's number within its page: all that is decoded at once is one page."""
 
 _WORD: Final = 1 << 64
 _SAMPLE = 17
@@ -113,7 +104,7 @@ def _fit_slope(integers: npt.NDArray[Any], level_bits: int) -> LinearFit | None:
     sample = _sample_places(count)
     if _residuals(integers[sample], step, sample.view(np.uint64))[1].bit_length() >= level_bits:
         return None
-    offsets, spread, least = _residuals(integers, step, _places(8, count))
+    offsets, spread, least = _residuals(integers, step, np.arange(count, dtype=np.uint64))
     offsets -= np.int64(least)
     base = (int(integers[0]) + least) % _WORD
     return LinearFit(base, step, spread.bit_length(), offsets.view(np.uint64) if spread else None)
@@ -135,20 +126,6 @@ def _residuals(
     distances = (wrapped - wrapped[0]).view(np.int64)
     least = int(distances.min())
     return distances, int(distances.max()) - least, least
-
-
-@lru_cache(maxsize=8)
-def _all_places(item_bytes: int) -> npt.NDArray[Any]:
-    places = np.arange(CHUNK, dtype=np.uint64).astype(f"<u{item_bytes}")
-    places.flags.writeable = False
-    return places
-
-
-def _places(item_bytes: int, count: int) -> npt.NDArray[Any]:
-    """Return 0, 1, 2, ... modulo the width."""
-    if count <= CHUNK:
-        return _all_places(item_bytes)[:count]
-    return np.arange(count, dtype=np.uint64).astype(f"<u{item_bytes}", copy=False)
 
 
 def unsigned_view(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -180,58 +157,34 @@ def fill_linear(
         ``stop - start`` long; any dtype of 1, 2, 4 or 8 bytes, possibly strided.
     """
     bits = unsigned_view(out)
-    if step % (1 << 8 * bits.dtype.itemsize):
-        _fill_sloped(stream, width, base, step, start, stop, bits)
-        return
-    begin = bits.dtype.type(base % (1 << 8 * bits.dtype.itemsize))
-    if not width:
-        bits[...] = begin
-        return
-    for at in range(start, stop, CHUNK):
-        end = min(at + CHUNK, stop)
-        part = bits[at - start : end - start]
-        if begin and width in WHOLE_WIDTHS and width <= 8 * part.dtype.itemsize:
-            np.add(unpack(stream, width, at, end), begin, out=part)
-            continue
-        unpack_into(stream, width, at, end, part)
-        if begin:
-            part += begin
+    made = bits if bits.flags.c_contiguous else np.empty(len(bits), bits.dtype)
+    decode_numbers(linear_blocks(stream, width, base, step, start, stop), made)
+    if made is not bits:
+        bits[...] = made
 
 
-def _fill_sloped(
-    stream: Bytes, width: int, base: int, step: int, start: int, stop: int, bits: npt.NDArray[Any]
-) -> None:
-    """Fill in a linear form with a step: residuals, multiples of the step, and a number."""
-    dtype = bits.dtype
-    modulus = 1 << 8 * dtype.itemsize
-    steps = _places(dtype.itemsize, min(_STEPS, stop - start)) * dtype.type(step % modulus)
-    for at in range(start, stop, _STEPS):
-        end = min(at + _STEPS, stop)
-        part, ramp = bits[at - start : end - start], steps[: end - at]
-        begin = dtype.type((base + step * at) % modulus)
-        if not width:
-            np.add(ramp, begin, out=part)
-            continue
-        if width in WHOLE_WIDTHS:
-            np.add(ramp, unpack(stream, width, at, end), out=part, casting="unsafe")
-        else:
-            unpack_into(stream, width, at, end, part)
-            part += ramp
-        part += begin
+def linear_blocks(
+    stream: Bytes, width: int, base: int, step: int, start: int, stop: int, exponent: int = 0
+) -> StoredBlocks:
+    """Return integers ``[start, stop)`` of a linear form, maybe those of decimals, for kernels."""
+    numbers = 0, width, signed_word((1 << width) - 1), signed_word(base), signed_word(step)
+    facts = np.array([*numbers, exponent], np.int64).reshape(-1, 1, 1)
+    return StoredBlocks(stream, facts, _ONE_PAGE, start, stop)
 
 
 def linear_at(
     stream: Bytes, width: int, base: int, step: int, places: Integers
 ) -> npt.NDArray[np.uint64]:
     """Return the integers of a linear form at ``places``, modulo 2**64."""
-    if width:
-        found = packed_at(stream, width, places).astype(np.uint64, copy=False)
-        if base % _WORD:
-            found = found + np.uint64(base % _WORD)
-    else:
-        found = np.full(len(places), base % _WORD, np.uint64)
-    if step % _WORD:
-        found = found + places.astype(np.uint64) * np.uint64(step % _WORD)
+    found = places.astype(np.uint64) * np.uint64(step % _WORD)
+    found += np.uint64(base % _WORD)
+    if width in WHOLE_WIDTHS:
+        item = width // 8
+        found += stream[: len(stream) // item * item].view(f"<u{item}")[places]
+    elif width:
+        bits = places * width
+        words: npt.NDArray[np.uint64] = words_of(stream)[bits >> 3]
+        found += words >> (bits & 7).astype(np.uint64) & np.uint64((1 << width) - 1)
     return found
 
 

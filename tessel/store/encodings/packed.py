@@ -31,9 +31,6 @@ _ILLEGAL: Final = np.where(np.isin(np.arange(256), sorted(PACKED_WIDTHS)), 0, -1
 _BEHIND: Final = np.array([0 if w in WHOLE_WIDTHS or not w else _PAD_BYTES for w in range(256)])
 _MORE: Final = np.array([0 if w in WHOLE_WIDTHS else _GROUP - 1 for w in range(256)])
 _WHOLE_GROUPS: Final = ~_MORE
-_WIDEST_IN_4_BYTES = 25
-"""Seven bits before the integer, and these, are four bytes."""
-
 _WORD_BITS = 64
 
 
@@ -100,80 +97,3 @@ def _pack_bytes(integers: npt.NDArray[np.uint64], item: int) -> Bytes:
     for place in range(item):
         packed[place:end:item] = places[:, place]
     return packed
-
-
-def unpack(stream: Bytes, width: int, start: int, stop: int) -> npt.NDArray[Any]:
-    """Return integers ``[start, stop)`` of a stream, unsigned; a view where the width is whole.
-
-    Parameters
-    ----------
-    stream
-        The bytes of all integers, from the first on.
-    width
-        In bits; not 0.
-    """
-    if width in WHOLE_WIDTHS:
-        item = width // 8
-        return stream[start * item : stop * item].view(f"<u{item}")
-    dtype = _window_dtype(width)
-    if stop <= start:
-        return np.empty(0, dtype)
-    if width % 8 == 0:
-        found: npt.NDArray[Any] = _whole_bytes(stream, width, start, stop) & _mask(width, dtype)
-        return found
-    first = start // _GROUP
-    groups = -(-stop // _GROUP) - first
-    unpacked = np.empty((groups, _GROUP), dtype)
-    for place in range(_GROUP):
-        byte, shift = divmod(place * width, 8)
-        window = np.ndarray((groups,), dtype, stream, first * width + byte, (width,))
-        np.right_shift(window, dtype.type(shift), out=unpacked[:, place])
-    np.bitwise_and(unpacked, _mask(width, dtype), out=unpacked)
-    return unpacked.reshape(-1)[start - first * _GROUP : stop - first * _GROUP]
-
-
-def unpack_into(stream: Bytes, width: int, start: int, stop: int, out: npt.NDArray[Any]) -> None:
-    """Write integers ``[start, stop)`` of a stream to ``out``, modulo its width.
-
-    In one pass over memory, but for widths that are no whole bytes.
-
-    Parameters
-    ----------
-    width
-        In bits; not 0.
-    out
-        ``stop - start`` long, unsigned, possibly strided.
-    """
-    if stop > start and width % 8 == 0 and width not in WHOLE_WIDTHS:
-        window = _whole_bytes(stream, width, start, stop)
-        np.bitwise_and(window, _mask(width, window.dtype), out=out, casting="unsafe")
-    else:
-        out[...] = unpack(stream, width, start, stop)
-
-
-def _window_dtype(width: int) -> np.dtype[Any]:
-    return np.dtype("<u4" if width <= _WIDEST_IN_4_BYTES else "<u8")
-
-
-def _mask(width: int, dtype: np.dtype[Any]) -> Any:
-    return dtype.type((1 << width) - 1)
-
-
-def _whole_bytes(stream: Bytes, width: int, start: int, stop: int) -> npt.NDArray[Any]:
-    """Return words that begin with the integers of a width of whole bytes; they overlap."""
-    item = width // 8
-    return np.ndarray((stop - start,), _window_dtype(width), stream, start * item, (item,))
-
-
-def packed_at(stream: Bytes, width: int, places: Integers) -> npt.NDArray[Any]:
-    """Return the integers at ``places``, unsigned; ``width`` is not 0."""
-    if width in WHOLE_WIDTHS:
-        whole = len(stream) // (width // 8) * (width // 8)
-        found: npt.NDArray[Any] = stream[:whole].view(f"<u{width // 8}")[places]
-        return found
-    bits = places * width
-    windows: npt.NDArray[np.uint64] = np.ndarray((len(stream) - 7,), "<u8", stream, 0, (1,))
-    words: npt.NDArray[np.uint64] = windows[bits >> 3]
-    words >>= (bits & 7).astype(np.uint64)
-    words &= np.uint64((1 << width) - 1)
-    return words

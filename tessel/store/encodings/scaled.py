@@ -16,16 +16,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from tessel.kernels.decode_rows import decode_numbers
 from tessel.lazy import dataclass
-from tessel.store.encodings.arithmetic import (
-    proven_bounds,
-    signed_word,
-    unsigned_view,
-)
+from tessel.store.encodings.arithmetic import linear_blocks, unsigned_view
 from tessel.store.encodings.base import EncodedPage, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.inner import encode_inner, inner_bytes, inner_of
-from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
+from tessel.store.encodings.inner import IS_ADDRESSABLE, encode_inner, inner_bytes, inner_of
+from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size
 from tessel.store.encodings.values import (
     Integers,
     Page,
@@ -40,12 +37,8 @@ POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 _LARGEST: Final = 1 << 53
 """Up to here every integer is a double, exactly."""
 
-_EASY: Final = 1 << 52
-"""Bounds within which offset and residual can be made doubles, and added, one by one."""
-
 _SAMPLE_BLOCKS = 8
 _SAMPLE_ROWS = 32
-_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,20 +133,26 @@ class Scaled(PageEncoding):
 
     def decode_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Divide in place, then put the exceptions in."""
-        power = POWERS[page.exponent]
-        for first in range(start, stop, _CHUNK):
-            last = min(first + _CHUNK, stop)
-            integers, offset = self._integers(page, first, last)
-            _divide(_signed(page, integers), offset, power, out[first - start : last - start])
-        places, values = _exceptions(page, start, stop)
-        if len(places):
-            unsigned_view(out)[places] = values
+        wide = out if out.dtype == np.float64 and out.flags.c_contiguous else np.empty(stop - start)
+        if IS_ADDRESSABLE[page.inner]:
+            form = page.bit_width, page.base, page.step, start, stop
+            stream = page.slot(1, np.uint8, packed_size(page.length, page.bit_width))
+            decode_numbers(linear_blocks(stream, *form, page.exponent), wide)
+        else:
+            integers = wide.view(np.int64)
+            inner_of(page).integers_into(page, start, stop, integers)
+            np.divide(integers, POWERS[page.exponent], out=wide)
+        if wide is not out:
+            out[...] = wide
+        places = _positions(page).astype(np.int64)
+        held = slice(*np.searchsorted(places, [start, stop]).tolist())
+        unsigned_view(out)[places[held] - start] = _values(page)[held]
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at ``rows``; exceptions are found by bisection."""
         data = np.empty(len(rows), native_dtype(page.kind, page.width))
         integers = inner_of(page).integers_at(page, rows).view(np.int64)
-        _divide(integers, 0, POWERS[page.exponent], data)
+        np.divide(integers, POWERS[page.exponent], out=data)
         positions = _positions(page)
         if len(positions):
             wanted = rows.astype(positions.dtype)
@@ -161,46 +160,6 @@ class Scaled(PageEncoding):
             hit = positions[found] == wanted
             unsigned_view(data)[hit] = _values(page)[found[hit]]
         return PhysicalValues(page.kind, page.width, len(rows), data)
-
-    def _integers(self, page: Page, start: int, stop: int) -> tuple[npt.NDArray[Any], int]:
-        """Return integers and what must be added to them; narrow where that is cheaper."""
-        if page.inner == EncodingCode.LINEAR and page.bit_width and not page.step:
-            least, most = proven_bounds(page.base, 0, page.bit_width, page.length)
-            if least >= -_EASY and most <= _EASY:
-                stream = page.slot(1, np.uint8, packed_size(page.length, page.bit_width))
-                return unpack(stream, page.bit_width, start, stop), signed_word(page.base)
-        integers = np.empty(stop - start, np.int64)
-        inner_of(page).integers_into(page, start, stop, integers)
-        return integers, 0
-
-
-def _signed(page: Page, integers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return integers of a page as signed ones, where their width leaves the highest bit alone."""
-    if integers.dtype.itemsize >= 4 and page.bit_width < integers.dtype.itemsize * 8:
-        return integers.view(f"<i{integers.dtype.itemsize}")
-    return integers
-
-
-def _divide(integers: npt.NDArray[Any], offset: int, power: Any, out: npt.NDArray[Any]) -> None:
-    """Write ``(integers + offset) / power``; all sums are doubles, exactly.
-
-    Integers become doubles on the way into the division, a block in the cache after the other, so
-    that there is one pass over the memory of the result.
-    """
-    wide = out if out.dtype == np.float64 else np.empty(len(integers))
-    if integers.dtype == np.uint64:
-        integers = integers.view(np.int64)
-    if integers.dtype == np.uint32:
-        # Doubles are made of signed 32-bit integers eight times as fast as of unsigned ones.
-        integers = (integers ^ np.uint32(1 << 31)).view(np.int32)
-        offset += 1 << 31
-    if offset:
-        np.add(integers, float(offset), out=wide)
-        np.divide(wide, power, out=wide)
-    else:
-        np.divide(integers, power, out=wide)
-    if wide is not out:
-        out[...] = wide
 
 
 def _positions(page: Page) -> npt.NDArray[Any]:
@@ -212,18 +171,6 @@ def _positions(page: Page) -> npt.NDArray[Any]:
 def _values(page: Page) -> npt.NDArray[Any]:
     """Return the values of all exceptions, as bits."""
     return page.slot(4, f"<u{page.width}", page.exceptions)
-
-
-def _exceptions(page: Page, start: int, stop: int) -> tuple[Integers, npt.NDArray[Any]]:
-    """Return where the exceptions of a range are, counted from its start, and their bits."""
-    positions = _positions(page)
-    if not len(positions):
-        return np.empty(0, np.int64), np.empty(0, f"<u{page.width}")
-    first, last = 0, len(positions)
-    if start or stop < page.length:
-        places = positions.astype(np.int64)
-        first, last = (int(place) for place in np.searchsorted(places, [start, stop]))
-    return positions[first:last].astype(np.int64) - start, _values(page)[first:last]
 
 
 # --- finding the exponent -------------------------------------------------------------------------

@@ -5,7 +5,7 @@ its place of a buffer that was allocated once, and put together by
 :func:`tessel.store.encodings.fields.assemble`. Where a page holds the Arrow buffers themselves,
 nothing is copied. Where all pages of a column are arithmetic (no nulls, no exceptions, no codec),
 its values are written by machine code, in one pass over all pages and without the interpreter's
-lock; decoding page by page by the encodings is what that is tested against.
+lock; others are decoded page by page by the encodings.
 """
 
 from __future__ import annotations
