@@ -25,9 +25,7 @@ from tessel.expression.types import (
 _EXACT_IN_FLOAT64 = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
 
 
-def comparison_inputs(
-    left: Operand, right: Operand, *, orders: bool = True
-) -> tuple[pa.DataType, pa.DataType]:
+def comparison_inputs(left: Operand, right: Operand) -> tuple[pa.DataType, pa.DataType]:
     """Return the types to which two operands are cast before they are compared.
 
     The pair differs only where no common type holds both exactly (int64 with uint64, 64-bit

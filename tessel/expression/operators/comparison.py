@@ -96,7 +96,6 @@ class Comparison(Binary):
     """Two operands whose order, or equality, is asked for."""
 
     precedence: ClassVar[int] = 4
-    orders: ClassVar[bool] = True
 
     def fitted(self, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         """Return text beside an instant, date, time or duration read as one."""
@@ -105,27 +104,18 @@ class Comparison(Binary):
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a truth value, where the two kinds can be compared."""
-        return Signature(comparison_inputs(*operands, orders=self.orders), pa.bool_())
+        return Signature(comparison_inputs(*operands), pa.bool_())
 
     def pieces(self) -> Iterable[Piece]:
         """Return ``left sign right``; comparisons do not chain."""
         return (Sub(self.left, 5), f" {self.sign} ", Sub(self.right, 5))
 
 
-class Equal(
-    Comparison, name="equal", sign="==", word="EQ", orders=False, compute=comparing(pc.equal)
-):
+class Equal(Comparison, name="equal", sign="==", word="EQ", compute=comparing(pc.equal)):
     """``left == right``."""
 
 
-class NotEqual(
-    Comparison,
-    name="not_equal",
-    sign="!=",
-    word="NE",
-    orders=False,
-    compute=comparing(pc.not_equal),
-):
+class NotEqual(Comparison, name="not_equal", sign="!=", word="NE", compute=comparing(pc.not_equal)):
     """``left != right``."""
 
 

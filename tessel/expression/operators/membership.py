@@ -138,7 +138,7 @@ class IsIn(Expression, name="is_in", precedence=4):
         for kind, contents in self.values.by_kind.items():
             for content in contents:
                 value = Literal(kind, content)
-                comparison_inputs(operand, Operand(value.type, value, value), orders=False)
+                comparison_inputs(operand, Operand(value.type, value, value))
                 if fitted_literal(value, operand) is value:
                     break  # what is not read anew beside the operand is refused by its kind alone
         return Signature((operand.type,), pa.bool_())
