@@ -241,14 +241,6 @@ class RunEnd(IntegerEncoding):
             _values_into(page, 0, page.count, found)
             check_bounds(page, found, lowest, highest)
 
-    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
-        """Repeat the values of the runs."""
-        first, ends = _ends(page, start, stop)
-        values = np.empty(len(ends), native_dtype(page.kind, page.width))
-        _values_into(page, first, first + len(ends), values)
-        data = np.repeat(values, np.diff(ends, prepend=0))
-        return PhysicalValues(page.kind, page.width, stop - start, data)
-
     def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         """Repeat the values of the runs."""
         first, ends = _ends(page, start, stop)

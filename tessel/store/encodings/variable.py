@@ -7,6 +7,7 @@ put bytes from many places behind one another, and to check text.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,10 +32,8 @@ from tessel.store.encodings.base import (
     Profile,
 )
 from tessel.store.encodings.codes import VARIABLE_KINDS, EncodingCode, ValueKind
-from tessel.store.encodings.packed import (
-    packed_size,
-    packed_sizes,
-)
+from tessel.store.encodings.fields import NodeValues, physical_values, to_arrow
+from tessel.store.encodings.packed import packed_size, packed_sizes
 from tessel.store.encodings.values import Bytes, Integers, Page, PhysicalValues
 
 _LARGEST = (1 << 31) - 1
@@ -82,10 +81,9 @@ def take_values(values: PhysicalValues, rows: npt.NDArray[Any]) -> PhysicalValue
         offsets, data = gather_spans(values.data, starts, lengths)
     else:
         _fitting(int(lengths.sum()))
-        found = pc.take(_arrow(values), arrow_array(rows), boundscheck=False)
-        offsets = np.frombuffer(found.buffers()[1], np.int32, len(rows) + 1)
-        held = found.buffers()[2]
-        data = np.empty(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)
+        texts = to_arrow(pa.binary(), NodeValues(values.length, values))
+        found = pc.take(texts, arrow_array(rows), boundscheck=False)
+        return replace(physical_values(found), kind=values.kind)
     return PhysicalValues(values.kind, values.width, len(rows), data, offsets)
 
 
@@ -110,17 +108,9 @@ def check_text(page: Page, offsets: npt.NDArray[np.int32], data: Bytes) -> None:
     length = len(offsets) - 1
     held = PhysicalValues(ValueKind.TEXT, 0, length, data, offsets)
     try:
-        _arrow(held, pa.string()).validate(full=True)
+        to_arrow(pa.string(), NodeValues(length, held)).validate(full=True)
     except pa.ArrowInvalid as error:
         raise page.damaged(f"its text is not UTF-8: {error}") from error
-
-
-def _arrow(values: PhysicalValues, type_: pa.DataType | None = None) -> pa.Array:
-    if values.offsets is None:
-        raise ValueError("values of fixed width have no offsets")
-    offsets = pa.py_buffer(np.ascontiguousarray(values.offsets))
-    data = pa.py_buffer(np.ascontiguousarray(values.data))
-    return pa.Array.from_buffers(type_ or pa.binary(), values.length, [None, offsets, data])
 
 
 def _fitting(total: int) -> int:
