@@ -76,9 +76,7 @@ class ExpressionContext:
                 limit=current().max_nodes,
             )
         return ExpressionContext(
-            expression.digest.hex(),
-            MappingProxyType(columns),
-            MappingProxyType(expressions),
+            expression.digest.hex(), MappingProxyType(columns), MappingProxyType(expressions)
         )
 
     @property

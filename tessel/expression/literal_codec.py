@@ -180,8 +180,7 @@ def _fits(value: Any, type_: pa.DataType, content: str) -> None:
         arrow_scalar(value, type_)
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
         raise ExpressionError(
-            f"{shown(content)} does not fit {type_name(type_)}",
-            hint="take a wider type",
+            f"{shown(content)} does not fit {type_name(type_)}", hint="take a wider type"
         ) from error
 
 

@@ -13,15 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Protocol,
-    Self,
-    dataclass_transform,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, dataclass_transform
 
 from tessel.errors import (
     ArgumentCountError,

@@ -216,8 +216,7 @@ def instant_text(value: Any) -> str | None:
             text = format_instant(found.value, found.type.unit, aware=aware)
         else:
             raise PlanError(
-                f"{shown(value)} is not a date or time",
-                hint="give ISO text, a datetime or a date",
+                f"{shown(value)} is not a date or time", hint="give ISO text, a datetime or a date"
             )
     if _ISO.fullmatch(text) is None:
         raise PlanError(

@@ -137,10 +137,7 @@ def _decimal_types(verb: str, left: Operand, right: Operand) -> Signature:
         refuse(
             verb, (left, right), "the product has more than 38 digits after the point; cast first"
         )
-    inputs = (
-        pa.decimal256(left_digits, left_scale),
-        pa.decimal256(right_digits, right_scale),
-    )
+    inputs = (pa.decimal256(left_digits, left_scale), pa.decimal256(right_digits, right_scale))
     return Signature(inputs, pa.decimal128(min(38, digits), scale))
 
 
@@ -253,9 +250,7 @@ def _joined(verb: str, left: Operand, right: Operand) -> pa.DataType:
         if same is not None:
             return same
     return refuse(
-        verb,
-        (left, right),
-        f"both must be of one kind: cast one with .cast({type_name(one)!r})",
+        verb, (left, right), f"both must be of one kind: cast one with .cast({type_name(one)!r})"
     )
 
 

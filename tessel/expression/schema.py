@@ -46,9 +46,7 @@ class TableSchema:
         if len(set(names)) != len(names):
             twice = repeated(names)
             raise DuplicateColumnError(
-                f"two columns are named {twice!r}",
-                hint="rename one of them",
-                column=twice,
+                f"two columns are named {twice!r}", hint="rename one of them", column=twice
             )
         if self.index is not None and self.index not in names:
             raise ColumnNotFoundError.for_name(self.index, names, where="the table (as its index)")

@@ -17,7 +17,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _SECOND = UNIT_NANOSECONDS["s"]
 _INSTANT = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
-    r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?",
+    r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?"
 )
 _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
 _DURATION_UNITS = {"d": DAY_NANOSECONDS, **SPAN_NANOSECONDS}

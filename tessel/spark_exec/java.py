@@ -253,10 +253,7 @@ def java_candidates(environment: Mapping[str, str] | None = None) -> tuple[JavaC
 
 
 def _chosen(
-    candidate: JavaCandidate,
-    runtime: Path,
-    passed_over: list[str],
-    environment: Mapping[str, str],
+    candidate: JavaCandidate, runtime: Path, passed_over: list[str], environment: Mapping[str, str]
 ) -> JavaChoice:
     home, note = runtime, ""
     if not candidate.complete:

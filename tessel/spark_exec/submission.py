@@ -99,11 +99,7 @@ def package_archive() -> Path:
 
 
 def spark_submit(
-    program: str,
-    arguments: Sequence[str],
-    *,
-    master: str,
-    configuration: Mapping[str, str],
+    program: str, arguments: Sequence[str], *, master: str, configuration: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of Python by spark-submit, with this package for its driver and its workers.
 

@@ -33,10 +33,7 @@ class FromReductions(MergeableAggregate):
 
     @abstractmethod
     def of_reductions(
-        self,
-        reduced: Mapping[str, Any],
-        value_type: pa.DataType | None,
-        column: str | None = None,
+        self, reduced: Mapping[str, Any], value_type: pa.DataType | None, column: str | None = None
     ) -> pa.Array:
         """Return one value a group, exactly of :meth:`result_type`.
 

@@ -311,9 +311,7 @@ def values_of_state(state: HeldValues, rows: int) -> Iterator[tuple[pa.Array, ND
             yield held.values(runs.numbers[places]), owners[places]
 
 
-def ordered_runs(
-    state: HeldValues,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64] | None]]:
+def ordered_runs(state: HeldValues) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64] | None]]:
     """Give the values of each group of each part as integers in order, and how often each occurs.
 
     The type of the values is one that has integers.

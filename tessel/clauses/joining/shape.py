@@ -23,13 +23,7 @@ from tessel.cached import cached
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.grouped.numbering import dictionary_parts
 from tessel.clauses.plain import fields_from_json, plain_form
-from tessel.clauses.values import (
-    integers,
-    is_temporal,
-    is_text_or_binary,
-    normalised,
-    plain_type,
-)
+from tessel.clauses.values import integers, is_temporal, is_text_or_binary, normalised, plain_type
 from tessel.errors import DuplicateColumnError, PlanError, SchemaMismatchError, shown
 from tessel.expression.schema import TableSchema
 from tessel.expression.text_bytes import decoded_text

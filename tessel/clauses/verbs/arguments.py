@@ -170,10 +170,7 @@ def _unnamed_key(expression: Expression, example: str) -> str | ComputedColumn:
     columns = sorted(expression.columns())
     if len(columns) != 1:
         what = f"reads {', '.join(columns)}" if columns else "reads no column"
-        raise PlanError(
-            f"{expression} {what}, so it needs a name",
-            hint=example.format(expression),
-        )
+        raise PlanError(f"{expression} {what}, so it needs a name", hint=example.format(expression))
     return _named_key(columns[0], expression)
 
 

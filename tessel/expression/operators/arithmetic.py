@@ -28,14 +28,7 @@ from tessel.expression.promotion import (
     temporal_sum,
 )
 from tessel.expression.types import NUMBERS, Family, Operand, Signature, is_signed, refuse
-from tessel.expression.values import (
-    Compute,
-    Value,
-    as_numpy,
-    elementwise,
-    from_numpy,
-    nan_to_null,
-)
+from tessel.expression.values import Compute, Value, as_numpy, elementwise, from_numpy, nan_to_null
 
 _INT64_MAX = (1 << 63) - 1
 _INT64_MIN = -(1 << 63)

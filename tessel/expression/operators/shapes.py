@@ -72,8 +72,4 @@ def require(name: str, operand: Operand, *families: Family) -> None:
         fix = "; cast the operand first with .cast(...)"
         if families == (Family.BOOL,):
             fix = ', such as ts.col("price") > 1; of text: ts.parse("price > 1")'
-        refuse(
-            f"take {name} of",
-            (operand,),
-            f"{name} takes {words}{fix}",
-        )
+        refuse(f"take {name} of", (operand,), f"{name} takes {words}{fix}")

@@ -132,11 +132,7 @@ def _zone_of(name: str) -> datetime.tzinfo:
     return zone_of(name)
 
 
-def _instants(
-    days: Integers,
-    valid: npt.NDArray[np.bool_],
-    result: pa.DataType,
-) -> Integers:
+def _instants(days: Integers, valid: npt.NDArray[np.bool_], result: pa.DataType) -> Integers:
     """Return the first instants of local days; each distinct day is looked up once."""
     distinct, places = np.unique(np.where(valid, days, 0), return_inverse=True)
     per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[result.unit]

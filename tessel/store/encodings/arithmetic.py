@@ -139,13 +139,7 @@ def signed_word(number: int) -> int:
 
 
 def fill_linear(
-    stream: Bytes,
-    width: int,
-    base: int,
-    step: int,
-    start: int,
-    stop: int,
-    out: npt.NDArray[Any],
+    stream: Bytes, width: int, base: int, step: int, start: int, stop: int, out: npt.NDArray[Any]
 ) -> None:
     """Write integers ``[start, stop)`` of a linear form to ``out``, modulo the width of ``out``.
 

@@ -112,10 +112,7 @@ def block_table(
 
 
 def decompress_blocks(
-    stored: Bytes,
-    codec: int,
-    payload_length: int,
-    place: Mapping[str, Any],
+    stored: Bytes, codec: int, payload_length: int, place: Mapping[str, Any]
 ) -> Bytes:
     """Return the payload of stored bytes.
 
@@ -210,9 +207,7 @@ def planes_codec(encoded: EncodedPage, width: int) -> Codec | None:
 
 
 def choose_codec(
-    payload: Bytes,
-    profile: Profile,
-    planes: Callable[[], tuple[Codec, Bytes] | None],
+    payload: Bytes, profile: Profile, planes: Callable[[], tuple[Codec, Bytes] | None]
 ) -> tuple[ChosenCodec | None, bool]:
     """Return the codec for a page, and whether it is that of the byte planes.
 

@@ -34,11 +34,7 @@ from tessel.store.encodings.codes import BYTE_KINDS, NUMBER_KINDS, EncodingCode,
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, physical_values
 from tessel.store.encodings.linear import least_delta_bytes
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
-from tessel.store.encodings.values import (
-    INTEGER_ENCODINGS,
-    PhysicalValues,
-    native_dtype,
-)
+from tessel.store.encodings.values import INTEGER_ENCODINGS, PhysicalValues, native_dtype
 
 Candidate = tuple[PageEncoding, PhysicalValues, PageSummary]
 
@@ -95,10 +91,7 @@ def summarise_values(values: PhysicalValues, *, constant: bool | None = None) ->
 
 
 def choose(
-    values: PhysicalValues,
-    summary: PageSummary,
-    profile: Profile,
-    forced: str | None = None,
+    values: PhysicalValues, summary: PageSummary, profile: Profile, forced: str | None = None
 ) -> EncodedPage:
     """Encode a page that has at least one value which is not null.
 

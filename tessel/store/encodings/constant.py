@@ -8,12 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.arithmetic import signed_word, unsigned_view
-from tessel.store.encodings.base import (
-    EncodedPage,
-    IntegerEncoding,
-    PageSummary,
-    Profile,
-)
+from tessel.store.encodings.base import EncodedPage, IntegerEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import BYTE_KINDS, VARIABLE_KINDS, EncodingCode, ValueKind
 from tessel.store.encodings.flat import Flat
 from tessel.store.encodings.values import Integers, Page, PhysicalValues, integer_view, native_dtype

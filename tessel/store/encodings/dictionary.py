@@ -11,21 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.base import (
-    EncodedPage,
-    Packing,
-    PageEncoding,
-    PageSummary,
-    Profile,
-)
+from tessel.store.encodings.base import EncodedPage, Packing, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.constant import Constant
-from tessel.store.encodings.inner import (
-    best_estimate,
-    encode_inner,
-    inner_bytes,
-    inner_of,
-)
+from tessel.store.encodings.inner import best_estimate, encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.values import Integers, Page, PhysicalValues
 from tessel.store.encodings.variable import take_values
 

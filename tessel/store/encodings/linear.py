@@ -26,12 +26,7 @@ from tessel.store.encodings.arithmetic import (
     stored_width,
     unsigned_view,
 )
-from tessel.store.encodings.base import (
-    EncodedPage,
-    IntegerEncoding,
-    PageSummary,
-    Profile,
-)
+from tessel.store.encodings.base import EncodedPage, IntegerEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import (
     END_WIDTHS,

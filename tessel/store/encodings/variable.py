@@ -24,13 +24,7 @@ from tessel.store.encodings.arithmetic import (
     linear_at,
     stored_width,
 )
-from tessel.store.encodings.base import (
-    EncodedPage,
-    Packing,
-    PageEncoding,
-    PageSummary,
-    Profile,
-)
+from tessel.store.encodings.base import EncodedPage, Packing, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import VARIABLE_KINDS, EncodingCode, ValueKind
 from tessel.store.encodings.fields import NodeValues, physical_values, to_arrow
 from tessel.store.encodings.packed import packed_size, packed_sizes
