@@ -200,14 +200,14 @@ class FormsOfPages:
         if self._chance(0.3) or len(data) != values.length:
             return None
         exponent = int(self.random.integers(0, 8))
-        scaling = scaled._scale(data, exponent)
-        scaling.exact[self.random.random(len(data)) < self._one_of([0.0, 0.0, 0.1, 0.9])] = False
-        exceptions = np.flatnonzero(~scaling.exact)
-        integers = scaling.integers
+        whole, is_exact = scaled._scale(data, exponent)
+        is_exact[self.random.random(len(data)) < self._one_of([0.0, 0.0, 0.1, 0.9])] = False
+        exceptions = np.flatnonzero(~is_exact)
+        integers = whole
         if len(exceptions) == len(data):
             integers = np.zeros_like(integers)
         elif len(exceptions):
-            integers = scaling.integers[nearest_before(scaling.exact)]
+            integers = whole[nearest_before(is_exact)]
         held = self._encode_inner(integers, profile)
         position_width, buffers = held.inner_width, list(held.buffers)
         if len(exceptions):

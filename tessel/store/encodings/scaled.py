@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.kernels.decode_rows import decode_numbers
-from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import linear_blocks, unsigned_view
 from tessel.store.encodings.base import EncodedPage, PageEncoding, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode, ValueKind
@@ -39,14 +38,6 @@ _LARGEST: Final = 1 << 53
 
 _SAMPLE_BLOCKS = 8
 _SAMPLE_ROWS = 32
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scaling:
-    """Integers of all values for one exponent, and which values they give back bit by bit."""
-
-    integers: npt.NDArray[np.int64]
-    exact: npt.NDArray[np.bool_]
 
 
 class Scaled(PageEncoding):
@@ -76,13 +67,12 @@ class Scaled(PageEncoding):
         if found is None:
             return None
         exponent = found[0]
-        scaling = _scale(data, exponent)
-        exceptions = np.flatnonzero(~scaling.exact)
+        integers, is_exact = _scale(data, exponent)
+        exceptions = np.flatnonzero(~is_exact)
         if len(exceptions) == len(data):
             return None
-        integers = scaling.integers
         if len(exceptions):  # in the place of each stands the integer before it
-            integers = integers[nearest_before(scaling.exact)]
+            integers = integers[nearest_before(is_exact)]
         held = encode_inner(integers, profile)
         position_width = held.inner_width
         buffers = list(held.buffers)
@@ -203,11 +193,11 @@ def _exponent_of(octets: bytes, dtype: str, profile: Profile) -> tuple[int, floa
     best: tuple[int, float] | None = None
     finite = int(np.count_nonzero(np.isfinite(sample)))
     for exponent in range(len(POWERS)):
-        scaling = _scale(sample, exponent)
-        exact = int(np.count_nonzero(scaling.exact))
+        integers, is_exact = _scale(sample, exponent)
+        exact = int(np.count_nonzero(is_exact))
         if not exact:
             continue
-        held = scaling.integers[scaling.exact]
+        held = integers[is_exact]
         bits = profile.width((int(held.max()) - int(held.min())).bit_length())
         exceptions = (len(sample) - exact) * (width + 2)
         cost = bits / 8 + exceptions / len(sample)
@@ -219,7 +209,9 @@ def _exponent_of(octets: bytes, dtype: str, profile: Profile) -> tuple[int, floa
     return best
 
 
-def _scale(data: npt.NDArray[Any], exponent: int) -> _Scaling:
+def _scale(
+    data: npt.NDArray[Any], exponent: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return the nearest integers for an exponent, and where dividing gives the same bits."""
     power = POWERS[exponent]
     with np.errstate(all="ignore"):
@@ -232,5 +224,4 @@ def _scale(data: npt.NDArray[Any], exponent: int) -> _Scaling:
         integers = nearest.astype(np.int64)
         # From the integers: they have no -0.0.
         back = (integers / power).astype(data.dtype, copy=False)
-    exact = unsigned_view(back) == unsigned_view(data)
-    return _Scaling(integers, exact)
+    return integers, unsigned_view(back) == unsigned_view(data)
