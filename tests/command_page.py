@@ -6,7 +6,7 @@ import enum
 import inspect
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
@@ -90,8 +90,8 @@ def _sections(command: Any, path: str) -> list[str]:
 
 def _kind(option: Any) -> str:
     kind = option.type_descriptor.annotation
-    if issubclass(kind, enum.Enum):
-        return "\\|".join(each.value for each in kind)
+    if choices := get_args(kind) or (list(kind) if issubclass(kind, enum.Enum) else ()):
+        return "\\|".join(choices)
     return str(kind.__name__).upper()
 
 

@@ -26,13 +26,13 @@ def make(rows: int) -> pa.Table:
 
 
 def _delays_tessel(store: Any) -> Any:
-    from tessel.cli.demo import delays_query
+    from tessel.cli.commands.demo import delays_query
 
     return store.read("flights", query=delays_query())
 
 
 def _daily_tessel(store: Any) -> Any:
-    from tessel.cli.demo import daily_query
+    from tessel.cli.commands.demo import daily_query
 
     return store.read("flights", query=daily_query())
 

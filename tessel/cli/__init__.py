@@ -9,7 +9,6 @@ only one that prints. Whatever is heavy is imported by the command that needs it
 - ``output``: what prints, as a table, JSON, CSV or Arrow
 - ``arguments``, ``query_options``, ``job_files``: what commands are given
 - ``flights``: the data of the demo
-- ``demo``: the main job on real data, and how it is told
 """
 
 from __future__ import annotations

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import enum
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -17,13 +16,10 @@ from tessel.cli.query_options import query_of, takes, takes_options
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-
-class EngineName(enum.StrEnum):
-    """Where a query runs."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
+EngineName = Literal["local", "spark"]
+"""Where a query runs."""
+Verb = Literal["write", "append", "update", "upsert"]
+"""How rows come into a symbol."""
 
 StoreUri = Annotated[
     str,
@@ -113,7 +109,7 @@ def takes_query(command: Callable[..., None]) -> Callable[..., None]:
     kinds = get_type_hints(Question, include_extras=True)
     fields = inspect.signature(Question).parameters.values()
     asks = [each.replace(annotation=kinds[each.name]) for each in fields]
-    return takes_options(takes(command, "question", asks, Question))
+    return takes_options(takes("question", asks, Question)(command))
 
 
 def settings_of(texts: Sequence[str] | None) -> dict[str, str]:
@@ -133,9 +129,7 @@ def settings_of(texts: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def executor_of(
-    engine: EngineName | None, master: str | None, conf: Sequence[str] | None = None
-) -> Any:
+def executor_of(engine: str | None, master: str | None, conf: Sequence[str] | None = None) -> Any:
     """Return what runs a query, by the options of a command.
 
     Raises
@@ -146,7 +140,7 @@ def executor_of(
         Where Spark does not start.
     """
     settings = settings_of(conf)
-    if engine is EngineName.SPARK or (engine is None and (master or settings)):
+    if engine == "spark" or (engine is None and (master or settings)):
         from tessel.spark_exec import SparkExecutor, spark_session
 
         return SparkExecutor(spark_session(master, configuration=settings))

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from tessel.cli.arguments import EngineName, executor_of, open_existing
+from tessel.cli.arguments import EngineName, Verb, executor_of, open_existing
 from tessel.cli.query_options import is_document, query_of, read_document
 from tessel.errors import InvalidInputError, NameNotFoundError, PlanFormatError, TesselError
 from tessel.lazy import dataclass
@@ -32,7 +32,8 @@ _SECTIONS = {
     "write": {"symbol": "into", "verb": "verb", "keys": "keys", "file": "file"},
     "engine": {"name": "engine", "master": "master", "conf": "conf"},
 }
-_VERBS = ("write", "append", "update", "upsert")
+_ENGINES = get_args(EngineName)
+_VERBS = get_args(Verb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class JobFile:
     def __post_init__(self) -> None:
         if self.verb not in _VERBS:
             raise NameNotFoundError.for_name("verb", self.verb, _VERBS)
+        if self.engine is not None and self.engine not in _ENGINES:
+            raise NameNotFoundError.for_name("engine", self.engine, _ENGINES)
         if self.into is not None and self.file is not None:
             raise InvalidInputError(
                 f"the result goes into the symbol {self.into!r} or to the file {self.file!r}, "
@@ -89,8 +92,7 @@ class JobFile:
                 self.symbol, as_of=self.as_of
             )
             lazy = lazy.then(*query_of(self.query).clauses)
-            engine = None if self.engine is None else EngineName(self.engine)
-            executor = executor_of(engine, self.master, self.conf)
+            executor = executor_of(self.engine, self.master, self.conf)
             job = Job(lambda: self._result(lazy, executor), f"{self.symbol!r}")
             outcome["job"] = job.id
             try:

@@ -25,7 +25,10 @@ from tessel.errors import (
     PlanFormatError,
 )
 
-_OPTIONS: Mapping[str, tuple[type, str, str]] = {
+Options = Mapping[str, tuple[Any, ...]]
+"""By name: kind, what it takes, help; the default and how it is told, where there is one."""
+
+_OPTIONS: Options = {
     "where": (list, "CONDITION", "Rows to keep: price > 10 and symbol == 'a'; repeatable."),
     "by": (list, "KEY", "A key of groups: symbol, or day=floor(time, '1d'); repeatable."),
     "agg": (
@@ -41,54 +44,65 @@ _OPTIONS: Mapping[str, tuple[type, str, str]] = {
     "columns": (list, "COLUMNS", "Columns of the result: time,price; repeatable."),
     "limit": (int, "ROWS", "The most rows of the result."),
 }
-"""The verbs that options stand for, in their order: kind, what it takes, help."""
+"""The verbs that options stand for, in their order."""
 
 _NAMED = re.compile(r"\s*(\w+)\s*=(?!=)(.*)", re.DOTALL)
 _CALL = re.compile(r"\s*\w+\(.*\)\s*", re.DOTALL)
 _ORDER = re.compile(r"(-?)(.*?)(?:\s+(asc|desc))?\s*", re.DOTALL | re.IGNORECASE)
 
 
-def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a query, in place of its parameter ``options``.
-
-    What it is given there is a mapping of those that were given.
-    """
-    parameters = []
-    for name, (kind, metavar, text) in _OPTIONS.items():
-        least = 0 if kind is int else None
-        told = typer.Option(
-            f"--{name}", metavar=metavar, help=text, rich_help_panel="Query", min=least
+def options_of(table: Options, panel: str | None = None) -> list[inspect.Parameter]:
+    """Return the options of a table as parameters of a command, on a panel of their own in help."""
+    made = []
+    for name, (kind, metavar, text, *told) in table.items():
+        default, shown = (*told, None, None)[:2]
+        option = typer.Option(
+            f"--{name.replace('_', '-')}",
+            metavar=metavar,
+            help=text,
+            rich_help_panel=panel,
+            min=0 if kind is int else None,
+            show_default=shown or True,
         )
-        of: Any = Annotated[(list[str] if kind is list else kind) | None, told]
+        of: Any = list[str] if kind is list else kind
+        annotation: Any = Annotated[of if default is not None else of | None, option]
         by_name = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, by_name, default=None, annotation=of))
-
-    def given(**asked: Any) -> Mapping[str, Any]:
-        return {name: value for name, value in asked.items() if value not in (None, [])}
-
-    return takes(command, "options", parameters, given)
+        made.append(inspect.Parameter(name, by_name, default=default, annotation=annotation))
+    return made
 
 
 def takes(
-    command: Callable[..., None],
-    name: str,
-    parameters: Sequence[inspect.Parameter],
-    make: Callable[..., Any],
-) -> Callable[..., None]:
-    """Give a command parameters in place of its one of a name, which is given what they make."""
-    own = inspect.signature(command, eval_str=True)
+    name: str, parameters: Sequence[inspect.Parameter], make: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a command parameters in place of its one of a name.
 
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        asked = {each.name: given.pop(each.name) for each in parameters}
-        command(**given, **{name: make(**asked)})
+    That one is given what ``make`` makes of them.
+    """
 
-    held = [(each,) if each.name != name else parameters for each in own.parameters.values()]
-    flat = itertools.chain.from_iterable(held)
-    made = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
-    run.__signature__ = own.replace(parameters=made)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in made}
-    return run
+    def taking(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            asked = {each.name: given.pop(each.name) for each in parameters}
+            command(**given, **{name: make(**asked)})
+
+        held = [(each,) if each.name != name else parameters for each in own.parameters.values()]
+        flat = itertools.chain.from_iterable(held)
+        made = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
+        run.__signature__ = own.replace(parameters=made)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in made}
+        return run
+
+    return taking
+
+
+def _given(**asked: Any) -> Mapping[str, Any]:
+    return {name: value for name, value in asked.items() if value not in (None, [])}
+
+
+takes_options = takes("options", options_of(_OPTIONS, "Query"), _given)
+"""Gives a command the options of a query; its parameter ``options`` maps those that were given."""
 
 
 def query_of(data: Any, options: Mapping[str, Any] | None = None) -> Any:

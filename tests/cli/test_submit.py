@@ -115,6 +115,11 @@ def test_yaml_holds_what_json_holds(tmp_path: Path) -> None:
         ({"read": {"store": "s"}}, 4, "the job says no symbol"),
         ({"read": {"store": ["s"], "symbol": "x"}}, 4, "read.store of a job is a text"),
         ({"engine": {"conf": "x"}}, 4, "engine.conf of a job is a list"),
+        (
+            {"read": {"store": "s", "symbol": "x"}, "engine": {"name": "dask"}},
+            3,
+            "no engine 'dask'",
+        ),
         ({"read": {"store": "s", "symbol": "x"}, "query": "p >"}, 4, "expression-syntax"),
         ({"write": {"verb": "wirte"}}, 3, "no verb 'wirte'"),
         ({"write": {"symbol": "x", "verb": "upsert"}}, 4, "takes keys"),

@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 
 from tessel.cli.arguments import Form, StoreUri, settings_of
 from tessel.cli.output import OutputFormat, make_output
+from tessel.cli.query_options import Options, options_of, takes
 from tessel.errors import (
     IndexColumnError,
     InvalidInputError,
@@ -24,7 +26,48 @@ from tessel.errors import (
     UnsortedIndexError,
 )
 
+_OPTIONS: Options = {
+    "index": (str, "COLUMN", "The time index."),
+    "append": (bool, None, "Add the rows at the end of the symbol.", False),
+    "evolve": (
+        list,
+        "WAY",
+        "How --append lets columns grow: add (new ones), widen, flexible. Repeatable.",
+    ),
+    "branch": (str, "NAME", "The branch to write.", "main"),
+    "sort": (bool, None, "Sort the rows of a commit by the index first (stable).", False),
+    "one_commit": (bool, None, "One commit of all files, not one of each.", False),
+    "resume": (bool, None, "Go on behind the last file that the same command wrote.", False),
+    "format": (
+        *(str, "KIND", "csv, jsonl, parquet or arrow."),
+        *(None, "by the ending; csv for standard input"),
+    ),
+    "time_format": (
+        list,
+        "FORMAT",
+        "A form of times in text, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, epoch-ns for the "
+        "index, COLUMN=epoch-ms for another column. Repeatable.",
+    ),
+    "type": (list, "COLUMN=TYPE", "The type of a column, such as float64."),
+    "missing": (list, "TEXT", "CSV text that means missing."),
+    "encoding": (str, "NAME", "The encoding of CSV text.", "utf-8"),
+    "delimiter": (
+        *(str, "CHARACTER", "What lies between the values of CSV, such as ';' or tab."),
+        *(None, "by the header; a comma"),
+    ),
+    "decimal": (str, "CHARACTER", "What lies before decimals in CSV.", "."),
+    "thousands": (str, "CHARACTER", "What lies between thousands in CSV."),
+    "skip_lines": (
+        *(int, "COUNT", "Lines before the header of CSV, or before the first row, to leave out."),
+        *(None, "lines of comment: # and a space"),
+    ),
+    "columns": (str, "NAMES", "The columns, a,b,c, of CSV without a header line."),
+    "no_header": (bool, None, "The same, with names f0, f1, ….", False),
+    "dry_run": (bool, None, "Check everything and write nothing.", False),
+}
 
+
+@takes("asked", options_of(_OPTIONS), SimpleNamespace)
 def import_files(
     files: Annotated[
         list[Path],
@@ -39,106 +82,7 @@ def import_files(
     symbol: Annotated[
         str, typer.Option("--symbol", help="The symbol to write.", show_default=False)
     ],
-    index: Annotated[
-        str | None, typer.Option("--index", metavar="COLUMN", help="The time index.")
-    ] = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Add the rows at the end of the symbol.")
-    ] = False,
-    evolve: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--evolve",
-            metavar="WAY",
-            help="How --append lets columns grow: add (new ones), widen, flexible. Repeatable.",
-        ),
-    ] = None,
-    branch: Annotated[
-        str, typer.Option("--branch", metavar="NAME", help="The branch to write.")
-    ] = "main",
-    sort: Annotated[
-        bool,
-        typer.Option("--sort", help="Sort the rows of a commit by the index first (stable)."),
-    ] = False,
-    one_commit: Annotated[
-        bool, typer.Option("--one-commit", help="One commit of all files, not one of each.")
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on behind the last file that the same command wrote."),
-    ] = False,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="KIND",
-            help="csv, jsonl, parquet or arrow.",
-            show_default="by the ending; csv for standard input",
-        ),
-    ] = None,
-    time_format: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--time-format",
-            metavar="FORMAT",
-            help="A form of times in text, such as %d/%m/%Y; or epoch, epoch-ms, epoch-us, "
-            "epoch-ns for the index, COLUMN=epoch-ms for another column. Repeatable.",
-        ),
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type", metavar="COLUMN=TYPE", help="The type of a column, such as float64."
-        ),
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option("--missing", metavar="TEXT", help="CSV text that means missing."),
-    ] = None,
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="The encoding of CSV text.")
-    ] = "utf-8",
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter",
-            metavar="CHARACTER",
-            help="What lies between the values of CSV, such as ';' or tab.",
-            show_default="by the header; a comma",
-        ),
-    ] = None,
-    decimal: Annotated[
-        str,
-        typer.Option("--decimal", metavar="CHARACTER", help="What lies before decimals in CSV."),
-    ] = ".",
-    thousands: Annotated[
-        str | None,
-        typer.Option(
-            "--thousands", metavar="CHARACTER", help="What lies between thousands in CSV."
-        ),
-    ] = None,
-    skip_lines: Annotated[
-        int | None,
-        typer.Option(
-            "--skip-lines",
-            metavar="COUNT",
-            min=0,
-            help="Lines before the header of CSV, or before the first row, to leave out.",
-            show_default="lines of comment: # and a space",
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns", metavar="NAMES", help="The columns, a,b,c, of CSV without a header line."
-        ),
-    ] = None,
-    no_header: Annotated[
-        bool, typer.Option("--no-header", help="The same, with names f0, f1, ….")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and write nothing.")
-    ] = False,
+    asked: Any,
     output: Form = OutputFormat.TABLE,
 ) -> None:
     """Write files as a new version of a symbol, or add them to it: a commit for each file.
@@ -151,31 +95,33 @@ def import_files(
     from tessel.store.file_kinds import FileOptions
     from tessel.store.files import Files
 
+    index, append, sort, evolve = asked.index, asked.append, asked.sort, asked.evolve
     if evolve and (sort or not append):
         raise InvalidInputError(
             "--evolve is of rows that are added at the end, as they come",
             hint="leave --sort out" if append else "give --append as well",
         )
-    formats, epochs = _time_formats(time_format or (), index)
+    formats, epochs = _time_formats(asked.time_format or (), index)
+    names = () if asked.no_header else None  # of columns without a header line
     with _on_disk(files) as paths:
         options = FileOptions(
-            kind=kind or ("csv" if paths != files else None),
-            missing=("", *missing) if missing else FileOptions.missing,
+            kind=asked.format or ("csv" if paths != files else None),
+            missing=("", *asked.missing) if asked.missing else FileOptions.missing,
             time_formats=formats,
             epochs=epochs,
-            types={name: parse_type(text) for name, text in settings_of(types).items()},
-            encoding=encoding,
-            delimiter="\t" if delimiter in ("tab", "\\t") else delimiter,
-            decimal=decimal,
-            thousands=thousands,
-            skip_lines=skip_lines,
-            columns=tuple(columns.split(",")) if columns else () if no_header else None,
+            types={name: parse_type(text) for name, text in settings_of(asked.type).items()},
+            encoding=asked.encoding,
+            delimiter="\t" if asked.delimiter in ("tab", "\\t") else asked.delimiter,
+            decimal=asked.decimal,
+            thousands=asked.thousands,
+            skip_lines=asked.skip_lines,
+            columns=tuple(asked.columns.split(",")) if asked.columns else names,
         )
         # A dry run is the same write into memory: every check of the real one, nothing on disk.
         target = (
-            _memory(store, branch, symbol if append else None)
-            if dry_run
-            else ts.open(store, branch=branch)
+            _memory(store, asked.branch, symbol if append else None)
+            if asked.dry_run
+            else ts.open(store, branch=asked.branch)
         )
         stored = target.schema(symbol) if append and symbol in target.symbols() else None
         rows = Files(paths, options, None if stored is None else stored.arrow)
@@ -185,9 +131,9 @@ def import_files(
                 hint="leave --index out, or write the symbol anew without --append",
             )
         index = index if stored is None else stored.index
-        parts = [None] if one_commit else list(range(len(rows)))
+        parts = [None] if asked.one_commit else list(range(len(rows)))
         run = run_name(symbol, paths)
-        done = _done(target, symbol, run, len(parts)) if resume else 0
+        done = _done(target, symbol, run, len(parts)) if asked.resume else 0
         taken = 0
         with operation("import", symbol):
             for at in parts[done:]:
@@ -209,7 +155,7 @@ def import_files(
                 "rows": taken,
                 "columns": len(rows.schema),
                 "index": index,
-                "version": "none: dry run" if dry_run else target.version,
+                "version": "none: dry run" if asked.dry_run else target.version,
                 **({"guessed": "; ".join(rows.notes)} if rows.notes else {}),
             }
         )

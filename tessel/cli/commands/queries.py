@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tessel.cli.arguments import EngineName, Form, Question, takes_query
+from tessel.cli.arguments import Form, Question, takes_query
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 from tessel.cli.output import OutputFormat, make_output
 from tessel.errors import InvalidInputError
@@ -143,13 +143,13 @@ def check(question: Question, output: Form = OutputFormat.TABLE) -> None:
     """Run a query on threads and on Spark, and show the first row that differs."""
     from tessel.compare import first_difference
 
-    if question.engine is EngineName.LOCAL:
+    if question.engine == "local":
         raise InvalidInputError("check runs on both engines", hint="leave out --engine")
     lazy = question.lazy()
     version = lazy.store.view(lazy.symbol, as_of=lazy.as_of).version  # whatever is written now
     lazy = dataclasses.replace(lazy, as_of=version)
     here = lazy.collect().to_arrow()
-    spark = dataclasses.replace(question, engine=EngineName.SPARK).executor()
+    spark = dataclasses.replace(question, engine="spark").executor()
     there = lazy.collect(executor=spark).to_arrow()
     difference = first_difference(here, there)
     make_output(output).facts(

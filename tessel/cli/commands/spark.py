@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tessel.cli.arguments import AsOf, Conf, Engine, Form, Master, settings_of
+from tessel.cli.arguments import AsOf, Conf, Engine, Form, Master, Verb, settings_of
 from tessel.cli.exit_codes import exit_code
 from tessel.cli.output import OutputFormat, make_output
-from tessel.cli.query_options import takes_options
+from tessel.cli.query_options import Options, options_of, takes, takes_options
 from tessel.errors import InvalidInputError, SparkError, TesselError
 
 if TYPE_CHECKING:
@@ -20,22 +19,15 @@ if TYPE_CHECKING:
 _PROGRAM = "from tessel.cli import main\n\nmain()\n"
 
 
-class Deployment(enum.StrEnum):
-    """Which process is the driver."""
-
-    PROCESS = "process"
-    SPARK_SUBMIT = "spark-submit"
-
-
-class Verb(enum.StrEnum):
-    """How rows come into a symbol."""
-
-    WRITE = "write"
-    APPEND = "append"
-    UPDATE = "update"
-    UPSERT = "upsert"
+_RESULT: Options = {
+    "into": (str, "SYMBOL", "The symbol that the result becomes."),
+    "verb": (Verb, None, "How its rows come in.", None, "write"),
+    "key": (list, "COLUMN", "A key of an upsert."),
+    "file": (str, "PATH", "Where the result goes: .parquet, .arrow, .csv"),
+}
 
 
+@takes("result", options_of(_RESULT), dict)
 @takes_options
 def submit(
     job: Annotated[
@@ -55,28 +47,14 @@ def submit(
         str | None, typer.Option("--symbol", metavar="NAME", help="The symbol that is read.")
     ] = None,
     as_of: AsOf = None,
-    into: Annotated[
-        str | None,
-        typer.Option("--into", metavar="SYMBOL", help="The symbol that the result becomes."),
-    ] = None,
-    verb: Annotated[
-        Verb | None, typer.Option("--verb", help="How its rows come in.", show_default="write")
-    ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="COLUMN", help="A key of an upsert.")
-    ] = None,
-    file: Annotated[
-        str | None,
-        typer.Option(
-            "--file", metavar="PATH", help="Where the result goes: .parquet, .arrow, .csv"
-        ),
-    ] = None,
+    result: Any = None,
     engine: Engine = None,
     master: Master = None,
     conf: Conf = None,
     deploy: Annotated[
-        Deployment, typer.Option("--deploy", help="Which process is the driver.")
-    ] = Deployment.PROCESS,
+        Literal["process", "spark-submit"],
+        typer.Option("--deploy", help="Which process is the driver."),
+    ] = "process",
     output: Form = OutputFormat.JSON,
 ) -> None:
     """Run a job, and print its outcome: state, rows, what was written, or the error.
@@ -90,16 +68,16 @@ def submit(
         "store": store,
         "symbol": symbol,
         "as_of": as_of,
-        "into": into,
-        "verb": verb and verb.value,
-        "keys": key,
-        "file": file,
-        "engine": engine and engine.value,
+        "into": result["into"],
+        "verb": result["verb"],
+        "keys": result["key"],
+        "file": result["file"],
+        "engine": engine,
         "master": master,
         "conf": conf,
     }
     chosen = read_job(job, given, options)
-    outcome = chosen.run() if deploy is Deployment.PROCESS else _by_spark_submit(chosen)
+    outcome = chosen.run() if deploy == "process" else _by_spark_submit(chosen)
     error = outcome.pop("error", None)
     told = {**outcome, **({} if error is None else {"error": error.to_json()})}
     printer = make_output(output)
