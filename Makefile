@@ -40,11 +40,11 @@ grammar: $(STAMP) ## tables of the grammar of expressions, after a change of it 
 demo: kernels ## the main job: real flights in, one query on the local pool and on Spark
 	@$(BIN)/tessel demo --store demo-store $(ARGS)
 
-test: kernels ## the tests (a few minutes)
-	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --dist=loadgroup $(ARGS)
+test: kernels ## the tests, with few random cases
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 $(ARGS)
 
 coverage: kernels ## the tests with their coverage, which is at least 90 %; ARGS as for test
-	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --dist=loadgroup --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --cov --cov-report=term $(ARGS)
 
 test-slow: kernels ## all tests, with the full number of random cases
 	@TESSEL_TEST_PROFILE=slow $(BIN)/python -m pytest $(ARGS)

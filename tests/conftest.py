@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.distribution import group_of, pytest_xdist_make_scheduler  # noqa: F401  (a hook)
 from tests.spark_fixtures import spark  # noqa: F401  (a fixture)
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -50,19 +51,15 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let slow tests run as long as they need, and keep all of Spark in one process.
+    """Let slow tests run as long as they need, and see that tests of the session are grouped.
 
-    The limit of the others is there against hangs. Where tests run in several processes, those of
-    Spark go to the same one: there is one session a run.
+    The limit of the others is there against hangs.
     """
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(0))
-        uses_spark = item.get_closest_marker("spark") or "spark" in getattr(
-            item, "fixturenames", ()
-        )
-        if uses_spark or item.nodeid.startswith("tests/spark_exec"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != "spark":
+            raise pytest.UsageError(f"{item.nodeid} uses the session: its name must have spark")
 
 
 def pytest_collection_finish() -> None:

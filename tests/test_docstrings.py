@@ -38,14 +38,17 @@ def _documented() -> Iterator[Any]:
             if (name in BEHIND_THE_VERBS and (hidden or name != "check")) or function in seen:
                 continue
             seen.add(function)
-            yield pytest.param(function, id=f"{owner.__name__}.{name}", marks=_marks(function))
+            yield _case(function, f"{owner.__name__}.{name}")
     for name in FUNCTIONS:
         function = inspect.unwrap(getattr(ts, name))
-        yield pytest.param(function, id=name, marks=_marks(function))
+        yield _case(function, name)
 
 
-def _marks(function: Any) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.spark] if "spark" in _example(function) else []
+def _case(function: Any, name: str) -> Any:
+    """Return the case of a function; tests that use the session have it in their names."""
+    if "spark" in _example(function):
+        return pytest.param(function, id=f"{name} on spark", marks=pytest.mark.spark)
+    return pytest.param(function, id=name)
 
 
 def _example(function: Any) -> str:

@@ -96,7 +96,7 @@ def run_lane(lane: Lane, wheel: Path, directory: Path) -> bool:
         trial += lane.trials
         return subprocess.run(trial, env=environment, cwd=directory).returncode == 0
     # The tests import the source tree, whose metadata is that of the wheel.
-    options = ["-m", "not slow", "-n", "3", "--dist=loadgroup", "-q", "-p", "no:cacheprovider"]
+    options = ["-m", "not slow", "-n", "3", "-q", "-p", "no:cacheprovider"]
     if lane.flags:  # pytest warns that asserts outside of tests are gone, which is what is tried
         options += ["-W", "ignore::pytest.PytestConfigWarning"]
     tests = [python, *lane.flags, "-m", "pytest", *options, *lane.tests]
