@@ -14,6 +14,8 @@ __all__ = ["ByGroup", "group_of", "pytest_xdist_make_scheduler"]
 
 _WITH_SERVERS = ("tests/spark_exec/test_cluster.py", "tests/spark_exec/test_connect.py")
 """Files whose tests share a cluster or a server of their own, and no session."""
+_WITH_PROCESSES = ("tests/spark_exec/test_runtime.py",)
+"""Files whose tests start processes with a session of their own, and share nothing."""
 
 
 def group_of(nodeid: str) -> str:
@@ -25,7 +27,8 @@ def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file in _WITH_SERVERS:
         return file
-    return "spark" if "spark" in nodeid else nodeid
+    shares = "spark" in nodeid and file not in _WITH_PROCESSES
+    return "spark" if shares else nodeid
 
 
 class ByGroup(LoadScopeScheduling):
