@@ -85,14 +85,14 @@ def arrow_array(
 
 def _of_list(values: list[Any] | tuple[Any, ...], kind: pa.DataType | None) -> pa.Array:
     """Return numbers, truths, text or bytes, with None for nulls, as an Arrow array."""
-    given = {each.__class__ for each in values}
+    given = set(map(type, values))
     if given <= {None.__class__}:
         return pa.nulls(len(values), kind)
     empty = None.__class__ in given
     (held, *others) = given - {None.__class__}
     if kind is None and not others:
         kind = _OF_PYTHON.get(held)
-    missing = np.fromiter((each is None for each in values), bool, len(values))
+    missing = np.array([each is None for each in values]) if empty else None
     if not others and held is int and _is_counted(kind):
         return _of_list(values, pa.int64()).view(kind)
     dtype = _DTYPES.get(kind)
@@ -100,13 +100,15 @@ def _of_list(values: list[Any] | tuple[Any, ...], kind: pa.DataType | None) -> p
         # A double past the largest single is infinite, as for Arrow; numpy would warn of it.
         with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
             numbers = [0 if each is None else each for each in values] if empty else values
-            return arrow_array(np.array(numbers, dtype), mask=missing if empty else None)
+            return arrow_array(np.array(numbers, dtype), mask=missing)
     if not others and (held, kind) in ((str, pa.string()), (bytes, pa.binary())):
         texts = [(each or held()) for each in values]
         raw = [each.encode() for each in texts] if held is str else texts
         ends = np.cumsum([0, *map(len, raw)])
         if ends[-1] < 1 << 31:
-            valid = pa.py_buffer(np.packbits(~missing, bitorder="little")) if empty else None
+            valid = None
+            if missing is not None:
+                valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
             buffers = [valid, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(raw))]
             return pa.Array.from_buffers(kind, len(raw), buffers)
     width = kind.byte_width if kind and pa.types.is_fixed_size_binary(kind) else None
@@ -160,8 +162,9 @@ def numpy_array(values: Any) -> NDArray[Any]:
         )
         return found
     if isinstance(values, pa.ChunkedArray):
-        parts = [numpy_array(chunk) for chunk in values.chunks]
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
+        if values.num_chunks != 1:
+            return np.concatenate([np.empty(0, dtype), *map(numpy_array, values.chunks)])
+        values = values.chunk(0)
     buffer, count, first = values.buffers()[1], len(values), values.offset
     if buffer is None:
         return np.empty(0, dtype)
@@ -214,7 +217,7 @@ def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
     """Return what Arrow's function of this name does, each column as :func:`unified` gives it."""
     table = pa.concat_tables(tables)
     for at, field in enumerate(table.schema):
-        if _is_of_float_codes(field.type):
+        if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field, unified(table.column(at)))
     return table
 
@@ -224,12 +227,11 @@ def unified(column: Any) -> Any:
 
     Arrow's ``take`` and ``combine_chunks`` join dictionaries that differ, and give 0.0 for -0.0.
     """
-    if not isinstance(column, pa.ChunkedArray) or not _is_of_float_codes(column.type):
+    kind = column.type
+    if not isinstance(column, pa.ChunkedArray) or not pa.types.is_dictionary(kind):
         return column
-    if any(chunk.dictionary.null_count for chunk in column.chunks):
+    if not pa.types.is_floating(kind.value_type) or any(
+        chunk.dictionary.null_count for chunk in column.chunks
+    ):
         return column  # of which Arrow makes no one dictionary
     return column.unify_dictionaries()
-
-
-def _is_of_float_codes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(kind) and pa.types.is_floating(kind.value_type))

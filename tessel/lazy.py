@@ -277,7 +277,7 @@ class MadeLater:
         return self.__wrapped__.__get__(instance, owner)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
-        return self.__wrapped__(*arguments, **named)
+        return (self._found or self.__wrapped__)(*arguments, **named)
 
 
 def _fields_of(base: Any) -> Iterable[dataclasses.Field[Any]]:

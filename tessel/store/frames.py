@@ -107,7 +107,13 @@ def _frame_of(data: Any) -> Frame:
 
 
 def _made(schema: pa.Schema, tables: Iterable[pa.Table]) -> Frame:
-    stored = _stored_schema(schema)
+    if not schema.names:
+        raise InvalidInputError(
+            "a table without columns cannot be written",
+            hint="give it at least one column; it may be without rows",
+        )
+    check_column_names(schema.names)
+    stored = accepted_schema(schema)
     return Frame(stored, None, (normalise(table, stored) for table in tables))
 
 
@@ -267,8 +273,8 @@ def _from_file(path: Path, stored: pa.Schema | None) -> tuple[pa.Schema, Iterato
 
 def _is_of(module: str, data: Any, *names: str) -> bool:
     # Another thread may be importing it right now: then nothing can be of it.
-    found = (getattr(sys.modules.get(module), name, None) for name in names)
-    return isinstance(data, tuple(kind for kind in found if kind is not None))
+    found = sys.modules.get(module)
+    return isinstance(data, tuple([getattr(found, name, ()) for name in names]))
 
 
 def _from_pandas(data: Any) -> Frame:
@@ -276,10 +282,9 @@ def _from_pandas(data: Any) -> Frame:
 
     with _telling(data):
         columns = read_pandas(data)
-    stored = _stored_schema(columns.table.schema)
-    tables = (normalise(table, stored) for table in [columns.table])
+    made = _made(columns.table.schema, [columns.table])
     shape = columns.shape or None
-    return Frame(stored, columns.instants, tables, columns.increases, shape)
+    return Frame(made.schema, columns.instants, made.tables, columns.increases, shape)
 
 
 @contextlib.contextmanager
@@ -338,16 +343,6 @@ def check_column_names(names: list[Any]) -> None:
                 column=name,
             )
         seen.add(name)
-
-
-def _stored_schema(schema: pa.Schema) -> pa.Schema:
-    if not schema.names:
-        raise InvalidInputError(
-            "a table without columns cannot be written",
-            hint="give it at least one column; it may be without rows",
-        )
-    check_column_names(schema.names)
-    return accepted_schema(schema)
 
 
 def _no_table(data: Any) -> InvalidInputError:

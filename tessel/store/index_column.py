@@ -139,8 +139,8 @@ def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndar
 def index_ends(table: pa.Table, index: str) -> tuple[int, int]:
     """Return the first and the last index value of a table, which has rows."""
     column = table.column(index)
-    first, last = (index_integers(column.slice(at, 1), index)[0] for at in (0, len(column) - 1))
-    return int(first), int(last)
+    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+    return column[0].cast(narrow).as_py(), column[-1].cast(narrow).as_py()
 
 
 def time_text(value: int, kind: pa.DataType) -> str:

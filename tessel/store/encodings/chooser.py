@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -124,22 +125,27 @@ def _by_cost(
     ``skipping`` leaves out what costs more than another before a byte is stored, unseen. Where all
     others turn out not to hold the page, such a one may still.
     """
-    weighed = [
-        (profile.decode_penalty * held.length if e.code in _IN_SEQUENCE else 0.0, e, held, known)
-        for e, held, known in candidates
-    ]
+    weighed: list[tuple[float, bool, PageEncoding, PhysicalValues, PageSummary]] = []
+    for encoding, held, known in candidates:
+        penalty = profile.decode_penalty * held.length if encoding.code in _IN_SEQUENCE else 0.0
+        # What takes many bytes as a rule stands behind what may make its estimate superfluous.
+        weighed.append((penalty, encoding.code == EncodingCode.VARIABLE, encoding, held, known))
     costs: list[tuple[float, int, PageEncoding, PhysicalValues]] = []
     least = math.inf
-    for penalty, encoding, held, known in sorted(weighed, key=_order):
+    for penalty, writes_all, encoding, held, known in sorted(weighed, key=itemgetter(0, 1)):
         if skipping and penalty >= least:
             break
-        if skipping and costs and penalty + _floor(encoding, held, known, profile) > least:
-            continue
+        if skipping and costs:  # some estimates look at the whole page
+            floor = known.total_bytes if writes_all else 0
+            if encoding.code == EncodingCode.DELTA:
+                floor = least_delta_bytes(held.data, profile)
+            if penalty + floor > least:
+                continue
         size = encoding.estimate(held, known, profile)
         if size is not None:
             costs.append((size + penalty, encoding.code, encoding, held))
             least = min(least, size + penalty)
-    return sorted(costs, key=lambda cost: cost[:2])
+    return sorted(costs, key=itemgetter(0, 1))
 
 
 def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]:
@@ -156,23 +162,6 @@ def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]
         known = summarise_values(narrow)
         found += [(ENCODINGS[code], narrow, known) for code in sorted(INTEGER_ENCODINGS)]
     return found
-
-
-def _order(weighed: tuple[float, PageEncoding, PhysicalValues, PageSummary]) -> tuple[float, bool]:
-    """Put what takes many bytes as a rule behind what may make its estimate superfluous."""
-    penalty, encoding, _, _ = weighed
-    return penalty, encoding.code == EncodingCode.VARIABLE
-
-
-def _floor(
-    encoding: PageEncoding, values: PhysicalValues, known: PageSummary, profile: Profile
-) -> int:
-    """Return what a page does not take less than, for encodings whose estimate looks at it all."""
-    if encoding.code == EncodingCode.VARIABLE:
-        return known.total_bytes  # text that is written out has all of its bytes
-    if encoding.code == EncodingCode.DELTA:
-        return least_delta_bytes(values.data, profile)
-    return 0
 
 
 def encode_as(values: PhysicalValues, code: EncodingCode, profile: Profile) -> EncodedPage | None:

@@ -11,7 +11,7 @@ where the lists are. So all physical columns of a field have the same number of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -111,20 +111,22 @@ class NodeValues:
     dictionary: pa.Array | None = None
 
 
-Rule = tuple[Callable[[pa.DataType], bool], ValueKind]
+_TIMES = (pa.timestamp("s"), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"))
+_SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), *_TIMES, pa.duration("s"))
+_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 
-_LEAVES: tuple[Rule, ...] = (
-    (pat.is_null, ValueKind.NONE),
-    (pat.is_boolean, ValueKind.BOOLEAN),
-    (pat.is_signed_integer, ValueKind.SIGNED),
-    (pat.is_unsigned_integer, ValueKind.UNSIGNED),
-    (lambda t: pat.is_float32(t) or pat.is_float64(t), ValueKind.FLOAT),
-    (lambda t: pat.is_temporal(t) and not pat.is_interval(t), ValueKind.SIGNED),
-    (pat.is_decimal128, ValueKind.DECIMAL),
-    (pat.is_string, ValueKind.TEXT),
-    (pat.is_binary, ValueKind.BINARY),
-    (pat.is_fixed_size_binary, ValueKind.FIXED),
-)
+_KINDS: dict[int, ValueKind] = {
+    pa.null().id: ValueKind.NONE,
+    pa.bool_().id: ValueKind.BOOLEAN,
+    **dict.fromkeys([t.id for t in _SIGNED], ValueKind.SIGNED),
+    **dict.fromkeys([t.id for t in _UNSIGNED], ValueKind.UNSIGNED),
+    **dict.fromkeys((pa.float32().id, pa.float64().id), ValueKind.FLOAT),
+    pa.decimal128(1).id: ValueKind.DECIMAL,
+    pa.string().id: ValueKind.TEXT,
+    pa.binary().id: ValueKind.BINARY,
+    pa.binary(1).id: ValueKind.FIXED,
+}
+"""The kind of the values of a leaf, by the id of its type."""
 
 
 @lru_cache(maxsize=256)
@@ -151,28 +153,22 @@ def _nodes(type_: pa.DataType, path: str, number: int, parent: int, top: int) ->
 def _shape(
     type_: pa.DataType, path: str
 ) -> tuple[Role, ValueKind, int, list[tuple[str, pa.DataType]]]:
-    if not isinstance(type_, pa.BaseExtensionType):
-        if pat.is_list(type_):
-            return Role.LIST, ValueKind.OFFSETS, 4, [("item", type_.value_type)]
-        if pat.is_fixed_size_list(type_) and type_.list_size > 0:
-            children = [("item", type_.value_type)]
-            return Role.FIXED_LIST, ValueKind.NONE, type_.list_size, children
-        if pat.is_struct(type_):
-            fields = [(field.name, field.type) for field in type_]
-            return Role.STRUCT, ValueKind.NONE, 0, fields
-        held = type_.value_type if pat.is_dictionary(type_) else type_
-        for applies, kind in _LEAVES:
-            if applies(held) and not (kind == ValueKind.NONE and pat.is_dictionary(type_)):
-                return Role.VALUES, kind, _width(held, kind), []
-    raise UnsupportedTypeError(
-        f"column {path!r} has type {type_}, which segments do not hold", column=path
-    )
-
-
-def _width(type_: pa.DataType, kind: ValueKind) -> int:
-    if kind in VARIABLE_KINDS or kind == ValueKind.NONE:
-        return 0
-    return 1 if kind == ValueKind.BOOLEAN else int(type_.bit_width) // 8
+    if pat.is_list(type_):
+        return Role.LIST, ValueKind.OFFSETS, 4, [("item", type_.value_type)]
+    if pat.is_fixed_size_list(type_) and type_.list_size > 0:
+        return Role.FIXED_LIST, ValueKind.NONE, type_.list_size, [("item", type_.value_type)]
+    if pat.is_struct(type_):
+        return Role.STRUCT, ValueKind.NONE, 0, [(field.name, field.type) for field in type_]
+    held = type_.value_type if pat.is_dictionary(type_) else type_
+    kind = _KINDS.get(held.id)
+    if kind is None or (kind == ValueKind.NONE and held is not type_):
+        raise UnsupportedTypeError(
+            f"column {path!r} has type {type_}, which segments do not hold", column=path
+        )
+    width = 1 if kind == ValueKind.BOOLEAN else 0
+    if kind not in VARIABLE_KINDS and kind not in (ValueKind.BOOLEAN, ValueKind.NONE):
+        width = held.bit_width // 8
+    return Role.VALUES, kind, width, []
 
 
 # --- taking apart ---------------------------------------------------------------------------------

@@ -260,8 +260,10 @@ class Tried:
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply further changes."""
-        applied = (change.apply(self.symbols, self.number) for change in changes)
-        self.committed += (change for change in applied if change is not None)
+        for change in changes:
+            found = change.apply(self.symbols, self.number)
+            if found is not None:
+                self.committed.append(found)
 
 
 # --- references that were not known when the change was staged ------------------------------------

@@ -221,8 +221,9 @@ class Fields:
     def integers(self, key: str) -> list[int]:
         """Return a field that is a list of integers."""
         found = self.sequence(key)
-        if not all(
-            isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 2**63 for v in found
+        if (
+            set(map(type, found)) - {int}
+            or not 0 <= min(found, default=0) <= max(found, default=0) < 2**63
         ):
             self._wrong(key, "a list of numbers")
         return found

@@ -82,15 +82,14 @@ class History(Committer):
         pending = PendingCommit(self, base, changes, reads, objects, through, objections, tried)
 
         def draft(head: LogEntry | None) -> Draft:
-            if survived is not None and head is not None and self._collected_since(base, head):
-                survived(self.refs_at(head))
+            before = None if base.entry is None else base.entry.refs
+            if survived is not None and head is not None and head.refs != before:
+                refs = self.refs_at(head)
+                if refs.collected > base.number:
+                    survived(refs)
             return pending.draft(head)
 
         return self._commit(draft, EntryHeader(message, metadata or {}, act))
-
-    def _collected_since(self, base: Commit, head: LogEntry) -> bool:
-        before = None if base.entry is None else base.entry.refs
-        return head.refs != before and self.refs_at(head).collected > base.number
 
     def revert(self, base: Commit, to: Commit, message: str) -> LogEntry | None:
         """Land a commit that makes the symbols those of an older version; None if they are.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -163,7 +164,7 @@ class Leaf:
             if document is not None:
                 documents[symbol] = document
                 after.append((symbol, document))
-        symbols = sorted(documents.items(), key=lambda item: item[0])
+        symbols = sorted(documents.items(), key=operator.itemgetter(0))
         if self.length is not None and 0 < len(symbols) <= LEAF_SYMBOLS:
             # The usual case: it surely fits, so the symbols that stay need not be weighed.
             length = self.length + sum(_weights(after)) - sum(map(_own_weight, before))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
@@ -131,7 +132,7 @@ class ManifestEntry:
             fields.integer("tail_checksum"),
         )
         cut = fields.sequence("cut")
-        if len(cut) != 2 or not all(isinstance(end, bool) for end in cut):
+        if list(map(type, cut)) != [bool, bool]:
             damaged(fields.name, "an extent does not say where it was cut")
         set_name, held = fields.optional_text("set"), None
         if fields.value("leaf") is not None:
@@ -187,7 +188,7 @@ def packing_of(document: Mapping[str, Any]) -> Packing:
 
 def rows_of(extents: Iterable[ManifestEntry]) -> int:
     """Return how many rows some extents have."""
-    return sum(extent.rows for extent in extents)
+    return sum(map(operator.attrgetter("rows"), extents))
 
 
 def coalesced(extents: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
@@ -232,6 +233,9 @@ class SymbolState:
     changed: int = 0
     encodings: Mapping[int, str] = field(default_factory=dict)
     pandas: PandasShape | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.changed, self.rows))
 
     @property
     def last_time(self) -> int | None:
@@ -293,7 +297,7 @@ class SymbolState:
         next_id = fields.integer("next_column_id")
         if len(ids) != len(schema.names) or len(set(ids)) != len(ids) or max(ids) >= next_id:
             damaged(fields.name, "the column ids of a symbol do not fit its columns")
-        manifests = tuple(ManifestEntry.read(item) for item in fields.objects("manifests"))
+        manifests = tuple(map(ManifestEntry.read, fields.objects("manifests")))
         rows = fields.integer("rows")
         if rows_of(manifests) != rows:
             damaged(fields.name, "the row counts of a symbol do not add up")

@@ -101,7 +101,7 @@ class Versions:
     def head(self) -> LogEntry | None:
         """Return the newest entry of the log; None where there is none."""
         looked = seconds()
-        number = self.newest_number
+        number = self._log.newest_number()
         found = self.entry(number) if number else None
         self._known = found, looked
         return found
@@ -162,17 +162,12 @@ class Versions:
         """Return all branches and tags as they were after an entry."""
         if entry is None:
             return Refs()
-        moved = {**entry.moved, entry.branch: entry.number}
-        return self._written_refs(entry).moved(moved)
-
-    def _written_refs(self, entry: LogEntry) -> Refs:
-        if entry.refs is None:
-            return Refs()
-        found = self._refs.get(entry.refs.object)
-        if found is None:
-            found = Refs.read(fetch(self._objects, entry.refs))
-            self._refs.put(entry.refs.object, found)
-        return found
+        written, reference = Refs(), entry.refs
+        if reference is not None:
+            written = self._refs.get_or_make(
+                reference.object, lambda: Refs.read(fetch(self._objects, reference))
+            )
+        return written.moved({**entry.moved, entry.branch: entry.number})
 
     def tip(self, head: LogEntry | None, branch: str) -> int:
         """Return the newest version of a branch as ``head`` has it; refs are read if needed."""
@@ -300,14 +295,10 @@ class Versions:
 
 def jump_from(parent: LogEntry, entry: Callable[[int], LogEntry], oldest: int) -> int:
     """Return the jump of a version made on ``parent``; 0 where it would be before ``oldest``."""
-    if _jump_depth(parent.depth + 1) == parent.depth:
-        return parent.number
-    return entry(parent.jump).jump if parent.jump >= max(1, oldest) else 0
-
-
-def _jump_depth(depth: int) -> int:
-    rest, term = depth, 0
+    rest, term = parent.depth + 1, 0
     while rest:
         term = (1 << (rest + 1).bit_length() - 1) - 1
         rest -= term
-    return depth - term
+    if term == 1:
+        return parent.number
+    return entry(parent.jump).jump if parent.jump >= max(1, oldest) else 0

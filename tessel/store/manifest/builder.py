@@ -15,7 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, arrow_scalar, concat_tables, empty_table, numpy_array
+from tessel.arrays import (
+    arrow_array,
+    arrow_scalar,
+    concat_tables,
+    empty_table,
+    numpy_array,
+    table_of_rows,
+)
 from tessel.lazy import dataclass
 from tessel.store.manifest.format import (
     SEGMENTS_SCHEMA,
@@ -35,8 +42,8 @@ _OWN_BLOCK_ROWS = 64
 _SHARED_ROWS = 8192
 """A shared block is ended by the symbol with which it reaches so many rows."""
 
-_Fact = tuple[int, int, int, ColumnStatistics]
-"""Symbol, column id, ordinal of the segment among those of the symbol, statistics."""
+_Fact = tuple[Any, ...]
+"""Symbol, column id, ordinal of the segment among those of the symbol, and the statistics."""
 
 
 @dataclass(slots=True)
@@ -115,7 +122,7 @@ class ManifestBuilder:
                     if column_id in part.statistics and column_id in kinds:
                         facts = gathered.facts.setdefault(kinds[column_id], [])
                         fact = part.statistics[column_id]
-                        facts.append((symbol, column_id, ordinal + len(rows), fact))
+                        facts.append((symbol, column_id, ordinal + len(rows), *fact))
                 rows.append(_segment_row(symbol, part, segment, segment is part.segments[0]))
         if rows:
             gathered.add(rows, len(rows), sum(part.rows for part in slices))
@@ -148,7 +155,7 @@ class ManifestBuilder:
     ) -> None:
         """Add statistics of a column; ``facts`` by the ordinal of the segment in the symbol."""
         listed = self._of(symbol).facts.setdefault(_kind(type_), [])
-        listed += [(symbol, column_id, ordinal, fact) for ordinal, fact in facts.items()]
+        listed += [(symbol, column_id, ordinal, *fact) for ordinal, fact in facts.items()]
 
     def adopt(self, symbol: int, of: ManifestBuilder) -> None:
         """Add all that another builder gathered of a symbol, which this one has nothing of."""
@@ -180,7 +187,7 @@ class ManifestBuilder:
         segments = concat_tables(
             [empty_table(SEGMENTS_SCHEMA)]
             + [
-                part if isinstance(part, pa.Table) else _segments_table(part)
+                part if isinstance(part, pa.Table) else table_of_rows(part, SEGMENTS_SCHEMA)
                 for part in self._ordered_parts()
             ]
         )
@@ -316,30 +323,13 @@ def _segment_row(
     )
 
 
-def _segments_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns = zip(*rows, strict=True)
-    return pa.table(
-        [arrow_array(c, f.type) for c, f in zip(columns, SEGMENTS_SCHEMA, strict=True)],
-        schema=SEGMENTS_SCHEMA,
-    )
-
-
 def _facts_table(facts: Sequence[_Fact], kind: pa.DataType) -> pa.Table:
-    symbols, columns, ordinals, found = zip(*facts, strict=True)
-    return pa.table(
-        [
-            arrow_array(symbols, pa.uint64()),
-            arrow_array(columns, pa.int64()),
-            arrow_array(ordinals, pa.uint32()),
-            _bounds([fact.minimum for fact in found], kind),
-            _bounds([fact.maximum for fact in found], kind),
-            arrow_array([fact.minimum_exact for fact in found], pa.bool_()),
-            arrow_array([fact.maximum_exact for fact in found], pa.bool_()),
-            arrow_array([fact.nulls for fact in found], pa.int64()),
-            arrow_array([fact.nans for fact in found], pa.int64()),
-        ],
-        schema=shared_schema(kind),
-    )
+    symbols, columns, ordinals, low, high, *others = zip(*facts, strict=True)
+    numbers = (arrow_array(symbols, pa.uint64()), arrow_array(columns, pa.int64()))
+    bounds = (_bounds(low, kind), _bounds(high, kind))
+    told = map(arrow_array, others)  # truths and integers of 64 bits
+    made = [*numbers, arrow_array(ordinals, pa.uint32()), *bounds, *told]
+    return pa.table(made, schema=shared_schema(kind))
 
 
 def _bounds(values: Sequence[pa.Scalar | None], kind: pa.DataType) -> pa.Array:

@@ -53,11 +53,16 @@ class LocalObjects:
     mapped
         Whether large reads map the file. Off, everything is read with ``pread``: the choice for
         disks that one does not trust, since a file cut under a map ends the process.
+
+    Attributes
+    ----------
+    uri
+        The absolute path of the directory.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, mapped: bool = True) -> None:
-        self._root = os.path.abspath(os.fspath(root))
-        self._mapped = mapped
+        self.uri = self._root = os.path.abspath(os.fspath(root))
+        self.mapped = mapped
         self._durable: set[str] = set()
         self._reserve = os.path.join(self._root, TEMPORARY, _RESERVE)
         self._freeing: set[object] = set()
@@ -65,16 +70,6 @@ class LocalObjects:
 
     def __repr__(self) -> str:
         return f"<LocalObjects {self._root!r}>"
-
-    @property
-    def uri(self) -> str:
-        """The absolute path of the directory."""
-        return self._root
-
-    @property
-    def mapped(self) -> bool:
-        """Whether large reads map the file."""
-        return self._mapped
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -87,7 +82,7 @@ class LocalObjects:
             When the disk refuses; when the file system has no hard links; with the attribute
             ``landed="unknown"`` when the object has its name but may not survive power loss.
         """
-        target = self._path(name)
+        target = object_path(self._root, name)
         durable = current().fsync
         temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
         try:
@@ -167,12 +162,12 @@ class LocalObjects:
         """Sync the directory of an object, which its writer may not have done yet."""
         if current().fsync:
             with _telling("sync", name):
-                sync_directory(os.path.dirname(self._path(name)))
+                sync_directory(os.path.dirname(object_path(self._root, name)))
 
     def delete(self, name: str) -> None:
         """Remove an object."""
         with _telling("remove", name), contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(name))
+            os.unlink(object_path(self._root, name))
 
     def _make_directory(self, path: str, durable: bool) -> None:
         """Make a directory and its parents, and sync each parent once: others may have made it."""
@@ -205,7 +200,7 @@ class LocalObjects:
                 length = size - offset if length is None else length
                 if offset < 0 or length < 0 or offset + length > size:
                     raise short_object(name, offset, length, size)
-                data = file_bytes(descriptor, offset, length, mapped=self._mapped)
+                data = file_bytes(descriptor, offset, length, mapped=self.mapped)
         finally:
             os.close(descriptor)
         if data.size != length:
@@ -243,7 +238,7 @@ class LocalObjects:
     def size(self, name: str) -> int:
         """Return the length of an object in bytes."""
         try:
-            return os.stat(self._path(name)).st_size
+            return os.stat(object_path(self._root, name)).st_size
         except (FileNotFoundError, NotADirectoryError):
             raise object_absent(name, self._root) from None
         except OSError as error:
@@ -251,7 +246,7 @@ class LocalObjects:
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
-        return os.path.isfile(self._path(name))
+        return os.path.isfile(object_path(self._root, name))
 
     def inventory(self, prefix: str = "") -> Iterator[ObjectFacts]:
         """Yield names, sizes and times of writing."""
@@ -263,7 +258,7 @@ class LocalObjects:
 
     def modified_us(self, name: str) -> int:
         """Return when the file was written; giving it its name leaves that as it is."""
-        found = _facts(self._path(name), name)
+        found = _facts(object_path(self._root, name), name)
         if found is None:
             raise object_absent(name, self._root)
         return found.modified_us
@@ -283,9 +278,6 @@ class LocalObjects:
         """Remove a temporary file."""
         with _telling("remove", name), contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._root, TEMPORARY, name))
-
-    def _path(self, name: str) -> str:
-        return object_path(self._root, name)
 
 
 def object_path(root: str, name: str) -> str:

@@ -9,7 +9,7 @@ it ends has them written as they are by :meth:`Stage.flush`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -174,8 +174,8 @@ class Stage:
         self.builder.add_slices(state.id, slices, state.types)
         if not slices:
             return ()
-        rows = sum(part.rows for part in slices)
-        segments = sum(len(part.segments) for part in slices)
+        rows = sum([part.rows for part in slices])
+        segments = sum([len(part.segments) for part in slices])
         times = slices[0].first_time, slices[-1].last_time
         return (ManifestEntry(self.pending, rows, segments, *times, first_row),)
 
@@ -230,16 +230,23 @@ class Stage:
         The manifests are encoded and wait to be written with the commit.
         """
         replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
-        listed = [(each, each.change()) for each in _in_order(self._altered())]
-        altered = [each for each, change in listed if change is not None]
-        made = [change for _, change in listed if change is not None]
-        made += [Replacement(working.name, working.state) for working in replaced]
+        altered: list[Working] = []
+        made: list[Change] = []
+        for each in _in_order(self._altered()):
+            change = each.change()
+            if change is not None:
+                altered.append(each)
+                made.append(change)
         new_names = {working.name for working in replaced}
         gone = [name for name in dict.fromkeys(self._removed) if name not in new_names]
-        if not made and not gone:
+        if not made and not replaced and not gone:
             return []
         flush = self._gathered(altered, replaced)
         flushed = flush.finish()
+        for working in replaced:  # written whole, or of extents that other commits wrote
+            state = working.state
+            extents = flushed.states.get(state.id, state.manifests)
+            made.append(Replacement(working.name, dataclasses.replace(state, manifests=extents)))
 
         def placed(symbol: int, extent: ManifestEntry) -> tuple[ManifestEntry, ...]:
             if extent.reference.object == self.builder.name:
@@ -247,7 +254,7 @@ class Stage:
             return (dataclasses.replace(extent, reference=self._known(extent.reference)),)
 
         changes: list[Change] = [*flushed.repackings, *map(Removal, gone)]
-        changes += (resolved(_with_extents(change, flushed.states), placed) for change in made)
+        changes += [resolved(change, placed) for change in made]
         self.tried = Tried(Overlay(self.base.snapshot), self.base.number + 1)
         self.tried.apply(changes)
         objects, folded = flush.fold(self.tried.symbols, flushed.objects)
@@ -290,14 +297,6 @@ class Stage:
 
     def _known(self, reference: ManifestReference) -> ManifestReference:
         return self._written.get(reference.object, reference)
-
-
-def _with_extents(change: Change, states: Mapping[int, tuple[ManifestEntry, ...]]) -> Change:
-    """Return a change with the extents of a symbol that was written whole."""
-    if not isinstance(change, Replacement) or change.state.id not in states:
-        return change
-    state = dataclasses.replace(change.state, manifests=states[change.state.id])
-    return Replacement(change.name, state)
 
 
 def _in_order(altered: list[Working]) -> Iterator[Working]:

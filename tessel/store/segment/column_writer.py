@@ -239,7 +239,7 @@ def _backed(
     Only long lists of a constant, a sequence or of nulls need more than they have.
     """
     needed = backing_bytes(made.page.rows, kind, made.page.values.width)
-    if sum(len(piece) for piece in pieces) >= needed:
+    if sum(map(len, pieces)) >= needed:
         return payload, codec, pieces
     plain = _payload(made.page, made.encoded)
     padding = np.zeros(max(0, aligned(needed) - plain.length), np.uint8)
@@ -275,7 +275,7 @@ def _store(
     records[number] = (
         made.first_row,
         0,
-        sum(len(piece) for piece in pieces),
+        sum(map(len, pieces)),
         payload.length,
         encoded.base % (1 << 64),
         encoded.step % (1 << 64),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -19,7 +19,7 @@ from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import FAST, Profile
 from tessel.store.encodings.chooser import PROFILES, check_override
-from tessel.store.encodings.codes import Role, aligned
+from tessel.store.encodings.codes import PAGE_RECORD, Role, aligned
 from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.values import Bytes
 from tessel.store.segment.column_writer import EncodedColumn, encode_column
@@ -32,6 +32,7 @@ from tessel.store.segment.records import (
     LARGEST_PAGE_SHIFT,
     MAGIC,
 )
+from tessel.store.segment.statistics import ColumnStatistics, summarise
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -44,9 +45,6 @@ class RunTasks(Protocol):
         self, function: Callable[[_Task], _Result], tasks: Iterable[_Task], /
     ) -> Iterable[_Result]:
         """Run them; :func:`map` does, and so does ``map`` of an executor."""
-
-
-Describe = Callable[[pa.ChunkedArray, EncodedColumn], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +88,15 @@ class EncodedSegment:
         To be written one after the other; views of the table's own memory where possible.
     metadata_start
         Where the metadata begin: readers that are told need one read to open the file.
-    described
-        What ``describe`` said of each top-level column, in their order.
+    statistics
+        Those of each top-level column, in their order.
     """
 
     pieces: Sequence[Bytes]
     length: int
     metadata_start: int
     columns: Sequence[EncodedColumn]
-    described: Sequence[Any] = ()
+    statistics: Sequence[ColumnStatistics]
 
     @property
     def checksum(self) -> int:
@@ -153,7 +151,6 @@ def begin_segment(
     table: pa.Table,
     options: WriteOptions | None = None,
     run_tasks: RunTasks = map,
-    describe: Describe | None = None,
 ) -> Callable[[], EncodedSegment]:
     """Begin to encode a table as one segment; return what waits for it.
 
@@ -173,58 +170,33 @@ def begin_segment(
         How; the ``fast`` profile without any override by default.
     run_tasks
         Runs the tasks of the columns, for instance ``pool.map``.
-    describe
-        Called with the values of each column and what became of them, on the thread that encoded
-        it; what it returns is noted in the segment.
     """
     options = WriteOptions() if options is None else options
     schema = pa.schema([pa.field(name, table.field(name).type) for name in table.column_names])
+    check_encodings(schema, options.encodings)
     nodes = field_nodes(schema)
-    tasks = []
-    for top in nodes:
-        if top.parent >= 0:
-            continue
-        forced = options.encodings.get(top.path)
-        for node in nodes[top.number : top.end]:
-            if forced is not None and node.role == Role.VALUES:
-                check_override(forced, node)
-        shift = options.page_shifts.get(top.path)
-        values = table.column(top.top)
-        task = _FieldTask(values, top, nodes, shift, options.profile, forced, describe)
-        tasks.append(task)
-    fields = run_tasks(_encode_field, tasks)
+
+    def encode(top: FieldNode) -> tuple[list[EncodedColumn], ColumnStatistics]:
+        values, forced = table.column(top.top), options.encodings.get(top.path)
+        shift, columns = cut_field(
+            _one_array(values), top, nodes, options.page_shifts.get(top.path)
+        )
+        encoded = [
+            encode_column(
+                each, shift, options.profile, forced if each.node.role == Role.VALUES else None
+            )
+            for each in columns
+        ]
+        return encoded, summarise(values, encoded[0].bounds)
+
+    fields = run_tasks(encode, [node for node in nodes if node.parent < 0])
 
     def finish() -> EncodedSegment:
         done = list(fields)
         encoded = [column for columns, _ in done for column in columns]
-        return _lay_out(encoded, schema, table.num_rows, [described for _, described in done])
+        return _lay_out(encoded, schema, table.num_rows, [found for _, found in done])
 
     return finish
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _FieldTask:
-    """A top-level field that is to be encoded: what is cut and encoded on one thread."""
-
-    column: pa.ChunkedArray
-    node: FieldNode
-    nodes: Sequence[FieldNode]
-    page_shift: int | None
-    profile: Profile
-    forced: str | None
-    describe: Describe | None
-
-
-def _encode_field(task: _FieldTask) -> tuple[list[EncodedColumn], Any]:
-    array = _one_array(task.column)
-    shift, columns = cut_field(array, task.node, task.nodes, task.page_shift)
-    encoded = [
-        encode_column(
-            column, shift, task.profile, task.forced if column.node.role == Role.VALUES else None
-        )
-        for column in columns
-    ]
-    return encoded, None if task.describe is None else task.describe(task.column, encoded[0])
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -241,46 +213,65 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _lay_out(
-    columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, described: Sequence[Any]
+    columns: Sequence[EncodedColumn],
+    schema: pa.Schema,
+    rows: int,
+    statistics: Sequence[ColumnStatistics],
 ) -> EncodedSegment:
     pieces: list[Bytes] = []
     place = 0
     for column, record in _file_order(columns):
         column.records["offset"][record] = place
         pieces += column.stored[record]
-        length = int(column.records["length"][record])
-        if aligned(length) > length:
-            pieces.append(np.zeros(aligned(length) - length, np.uint8))
-        place = aligned(place + length)
+        end = place + int(column.records["length"][record])
+        place = aligned(end)
+        if place > end:
+            pieces.append(np.zeros(place - end, np.uint8))
     metadata = _metadata(columns, schema, rows, place)
-    whole = [*pieces, metadata]
-    return EncodedSegment(whole, place + len(metadata), place, columns, described)
+    pieces.append(metadata)
+    return EncodedSegment(pieces, place + len(metadata), place, columns, statistics)
 
 
 def _file_order(columns: Sequence[EncodedColumn]) -> list[tuple[EncodedColumn, int]]:
     """Return (column, number of record): dictionaries, then pages by first row, then column."""
-    order = [(c, c.page_count) for c in columns if c.has_dictionary]
-    owner = np.repeat(np.arange(len(columns)), [c.page_count for c in columns])
-    number = np.concatenate(
-        [np.zeros(0, np.int64), *(np.arange(c.page_count, dtype=np.int64) for c in columns)]
-    )
-    shift = np.array([c.page_shift for c in columns], np.int64)[owner] if len(owner) else owner
+    counts = np.array([column.page_count for column in columns], np.int64)
+    owner = np.repeat(np.arange(len(columns)), counts)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shift = np.array([column.page_shift for column in columns], np.int64)[owner]
     ranked = np.lexsort((owner, number << shift)).tolist()
+    order = [(c, count) for c, count in zip(columns, counts, strict=True) if c.has_dictionary]
     return order + [(columns[int(owner[at])], int(number[at])) for at in ranked]
 
 
 def _metadata(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, start: int) -> Bytes:
-    tables = [column.records.tobytes() for column in columns]
-    prefixes = b"".join(column.prefix for column in columns)
     directory = np.zeros(len(columns), COLUMN_RECORD)
     names = schema.names
-    place, prefix_place = start, 0
-    for number, (column, table) in enumerate(zip(columns, tables, strict=True)):
-        directory[number] = _column_record(
-            column, int(names[column.node.top]), place, table, prefix_place
+    tables, prefixes = b"", b""
+    for number, column in enumerate(columns):
+        node, table = column.node, column.records.tobytes()
+        data = column.records[: column.page_count]
+        directory[number] = (
+            int(names[node.top]),
+            int(data["row_count"].sum(dtype=np.int64)),
+            start + len(tables),
+            google_crc32c.value(table),
+            len(data),
+            node.number,
+            node.parent,
+            column.dictionary_count,
+            node.width,
+            len(prefixes),
+            len(column.prefix),
+            node.role,
+            node.kind,
+            column.page_shift,
+            column.has_dictionary,
+            0,
+            0,
         )
-        place += len(table)
-        prefix_place += len(column.prefix)
+        tables += table
+        prefixes += column.prefix
+    place = start + len(tables)
     body = directory.tobytes() + prefixes + schema.serialize().to_pybytes()
     footer = np.zeros((), FOOTER_RECORD)
     footer["row_count"] = rows
@@ -288,7 +279,7 @@ def _metadata(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, st
     footer["directory_start"] = place
     footer["prefixes_start"] = place + directory.nbytes
     footer["schema_start"] = place + directory.nbytes + len(prefixes)
-    footer["page_count"] = sum(len(column.records) for column in columns)
+    footer["page_count"] = len(tables) // PAGE_RECORD.itemsize
     footer["column_count"] = len(columns)
     footer["prefixes_length"] = len(prefixes)
     footer["schema_length"] = len(body) - directory.nbytes - len(prefixes)
@@ -297,29 +288,4 @@ def _metadata(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, st
     footer["version_major"], footer["version_minor"] = FORMAT_MAJOR, FORMAT_MINOR
     footer["magic"] = MAGIC
     footer["footer_checksum"] = google_crc32c.value(footer.tobytes())
-    return np.frombuffer(b"".join([*tables, body, footer.tobytes()]), np.uint8)
-
-
-def _column_record(
-    column: EncodedColumn, column_id: int, place: int, table: bytes, prefix_place: int
-) -> tuple[Any, ...]:
-    node, data = column.node, column.records[: column.page_count]
-    return (
-        column_id,
-        int(data["row_count"].sum(dtype=np.int64)),
-        place,
-        google_crc32c.value(table),
-        column.page_count,
-        node.number,
-        node.parent,
-        column.dictionary_count,
-        node.width,
-        prefix_place,
-        len(column.prefix),
-        node.role,
-        node.kind,
-        column.page_shift,
-        column.has_dictionary,
-        0,
-        0,
-    )
+    return np.frombuffer(tables + body + footer.tobytes(), np.uint8)

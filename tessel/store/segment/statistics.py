@@ -13,7 +13,7 @@ lies in one page of a column and has its bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = (0xD800, 0xE000)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
+class ColumnStatistics(NamedTuple):
     """The facts of one column of one segment.
 
     Attributes

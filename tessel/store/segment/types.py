@@ -24,8 +24,7 @@ of one segment stays far below 2 GiB, and a table is made of many segments.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -46,12 +45,6 @@ _SPLIT_BYTES = 1 << 30
 
 _MOST_NESTED = 100
 """Lists and structs within one another; Arrow reads no schema back that has more than 124."""
-
-Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], pa.DataType]]
-
-
-def _same(type_: pa.DataType, column: str) -> pa.DataType:
-    return type_
 
 
 def _list(type_: pa.DataType, column: str) -> pa.DataType:
@@ -97,44 +90,31 @@ def _dictionary_values(type_: pa.DataType, column: str) -> pa.DataType:
     return values
 
 
-_RULES: tuple[Rule, ...] = (
-    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t, c: _refuse(t, c)),
-    (pat.is_float16, lambda t, c: pa.float32()),
-    (pat.is_decimal128, _same),
-    (
-        lambda t: pat.is_decimal32(t) or pat.is_decimal64(t),
-        lambda t, c: pa.decimal128(t.precision, t.scale),
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_COUNTS = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+_TIMES = (pa.timestamp("s"), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"))
+_OTHERS = (pa.null(), pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(1), pa.binary(1))
+_KEPT = frozenset([t.id for t in (*_INTEGERS, *_COUNTS, *_TIMES, pa.duration("s"), *_OTHERS)])
+"""Ids of the types that are stored as they are."""
+
+_TEXT = (pa.string(), pa.large_string(), pa.string_view())
+_BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
+_LISTS = (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
+
+_RULES: dict[int, Callable[[pa.DataType, str], pa.DataType]] = {
+    pa.float16().id: lambda type_, column: pa.float32(),
+    **dict.fromkeys([t.id for t in _TEXT], lambda type_, column: pa.string()),
+    **dict.fromkeys([t.id for t in _BYTES], lambda type_, column: pa.binary()),
+    **dict.fromkeys(
+        (pa.decimal32(1).id, pa.decimal64(1).id),
+        lambda type_, column: pa.decimal128(type_.precision, type_.scale),
     ),
-    (
-        lambda t: pat.is_string(t) or pat.is_large_string(t) or pat.is_string_view(t),
-        lambda t, c: pa.string(),
-    ),
-    (
-        lambda t: pat.is_binary(t) or pat.is_large_binary(t) or pat.is_binary_view(t),
-        lambda t, c: pa.binary(),
-    ),
-    (pat.is_dictionary, _dictionary),
-    (pat.is_fixed_size_list, _fixed_list),
-    (
-        lambda t: any(
-            is_list(t)
-            for is_list in (
-                pat.is_list,
-                pat.is_large_list,
-                pat.is_list_view,
-                pat.is_large_list_view,
-            )
-        ),
-        _list,
-    ),
-    (pat.is_struct, _struct),
-    (
-        lambda t: pat.is_null(t) or pat.is_boolean(t) or pat.is_integer(t) or pat.is_floating(t),
-        _same,
-    ),
-    (lambda t: pat.is_temporal(t) and not pat.is_interval(t), _same),
-    (pat.is_fixed_size_binary, _same),
-)
+    pa.dictionary(pa.int8(), pa.int8()).id: _dictionary,
+    **dict.fromkeys([made(pa.int8()).id for made in _LISTS], _list),
+    pa.list_(pa.int8(), 1).id: _fixed_list,
+    pa.struct([]).id: _struct,
+}
+"""By id, how the other types that are stored become what they are stored as."""
 
 
 def stored_type(type_: pa.DataType, column: str) -> pa.DataType:
@@ -143,14 +123,11 @@ def stored_type(type_: pa.DataType, column: str) -> pa.DataType:
     Raises UnsupportedTypeError for a type that is not stored; names ``column`` and the type;
     DuplicateColumnError for a struct with two fields of one name.
     """
-    for applies, rule in _RULES:
-        if applies(type_):
-            return rule(type_, column)
-    return _refuse(type_, column)
-
-
-def _refuse(type_: pa.DataType, column: str) -> pa.DataType:
-    raise _refused(type_, column, "such columns are not stored")
+    if type_.id in _KEPT:
+        return type_
+    if type_.id not in _RULES:
+        raise _refused(type_, column, "such columns are not stored")
+    return _RULES[type_.id](type_, column)
 
 
 def _refused(type_: pa.DataType, column: str, why: str) -> UnsupportedTypeError:
@@ -180,10 +157,16 @@ def accepted_type(type_: pa.DataType, column: str) -> pa.DataType:
     Raises UnsupportedTypeError also for types nested too deep, and for a zone that nothing can
     print or convert later: ``stored_type`` lets them pass because earlier versions stored them.
     """
-    if any(depth > _MOST_NESTED for depth, _ in enumerate(_levels(type_))):
+    inside = level = [type_]
+    for _ in range(_MOST_NESTED + 1):
+        level = [each.field(at).type for each in level for at in range(each.num_fields)]
+        if not level:
+            break
+        inside = inside + level
+    else:
         raise _refused(type_, column, f"{_MOST_NESTED} types within one another are the most")
     stored = stored_type(type_, column)
-    for each in itertools.chain.from_iterable(_levels(stored)):
+    for each in inside:
         zone = getattr(each.value_type if pat.is_dictionary(each) else each, "tz", None)
         if zone and not is_zone(zone):
             raise UnsupportedTypeError(
@@ -196,26 +179,14 @@ def accepted_type(type_: pa.DataType, column: str) -> pa.DataType:
     return stored
 
 
-def _levels(type_: pa.DataType) -> Iterator[list[pa.DataType]]:
-    """Give a type, then the types of its items or fields, and so on inwards."""
-    level = [type_]
-    while level:
-        yield level
-        level = [each.field(at).type for each in level for at in range(each.num_fields)]
-
-
 def accepted_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema that a table of ``schema`` is stored with; see ``accepted_type``."""
-    return _mapped(schema, accepted_type)
+    return pa.schema([pa.field(f.name, accepted_type(f.type, f.name)) for f in schema])
 
 
 def normalise_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema as stored: stored types, nullable fields, no metadata."""
-    return _mapped(schema, stored_type)
-
-
-def _mapped(schema: pa.Schema, rule: Callable[[pa.DataType, str], pa.DataType]) -> pa.Schema:
-    return pa.schema([pa.field(f.name, rule(f.type, f.name)) for f in schema])
+    return pa.schema([pa.field(f.name, stored_type(f.type, f.name)) for f in schema])
 
 
 def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -225,21 +196,18 @@ def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
     a day, text that is not UTF-8): what is written can be read.
     """
     workers = min(current().workers, table.num_columns)
-    columns = list(zip(table.column_names, table.columns, strict=True))
     if workers > 1 and table.get_total_buffer_size() >= _SHARED_BYTES:
         with ThreadPoolExecutor(workers, thread_name_prefix="tessel-check") as pool:
-            list(pool.map(_check_values, columns))
+            list(pool.map(_check_values, table.column_names, table.columns))
     else:
-        for column in columns:
-            _check_values(column)
+        list(map(_check_values, table.column_names, table.columns))
     cast = [_cast(column, field) for column, field in zip(table.columns, schema, strict=True)]
     if not cast:
         return table.replace_schema_metadata(None)
     return pa.table(cast, schema=schema)
 
 
-def _check_values(named: tuple[str, pa.ChunkedArray]) -> None:
-    name, column = named
+def _check_values(name: str, column: pa.ChunkedArray) -> None:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -41,7 +41,7 @@ from tessel.store.segment.file_writer import (
     begin_segment,
     profile_by_name,
 )
-from tessel.store.segment.statistics import ColumnStatistics, summarise
+from tessel.store.segment.statistics import ColumnStatistics
 from tessel.store.segment.validation import damaged
 
 SMALL_SEGMENT_BYTES: Final = 1 << 20
@@ -162,18 +162,18 @@ def row_slices(table: pa.Table, segment_rows: int) -> list[RowRange]:
 
     A range in which some column has more than 1 GiB is halved until none has.
     """
-    slices: list[RowRange] = []
-    for start in range(0, table.num_rows, segment_rows):
-        slices += _halved(table, RowRange(start, min(start + segment_rows, table.num_rows)))
-    return slices
-
-
-def _halved(table: pa.Table, rows: RowRange) -> list[RowRange]:
-    part = table.slice(rows.start, len(rows))
-    if len(rows) == 1 or all(column.nbytes <= _COLUMN_BYTES for column in part.columns):
-        return [rows]
-    middle = rows.start + len(rows) // 2
-    return _halved(table, RowRange(rows.start, middle)) + _halved(table, RowRange(middle, rows.end))
+    found: list[RowRange] = []
+    starts = range(0, table.num_rows, segment_rows)
+    waiting = [(start, min(start + segment_rows, table.num_rows)) for start in reversed(starts)]
+    while waiting:
+        start, end = waiting.pop()
+        columns = table.slice(start, end - start).columns
+        if end - start == 1 or max([column.nbytes for column in columns]) <= _COLUMN_BYTES:
+            found.append(RowRange(start, end))
+        else:
+            middle = start + (end - start) // 2
+            waiting += [(middle, end), (start, middle)]
+    return found
 
 
 _AHEAD = 1
@@ -244,11 +244,10 @@ class SegmentWriter:
         self._objects = objects
         self._pack = pack
         self._index = schema.index
-        names = stored_order(schema)
-        self._names = sorted(names, key=lambda name: column_ids[name])
+        self._names = sorted(schema.names, key=column_ids.__getitem__)
         self._ids = dict(column_ids)
         self._rows = options.segment_rows
-        self._columns = column_slices(len(names), options.segment_columns)
+        self._columns = column_slices(len(self._names), options.segment_columns)
         forced = {str(number): name for number, name in (encodings or {}).items()}
         self._write_options = WriteOptions(profile_by_name(options.profile), forced)
         self._workers = options.workers
@@ -280,29 +279,24 @@ class SegmentWriter:
                     run = stack.enter_context(pool).map
                 slice_ = _Slice(part)
                 for columns in self._columns:
-                    begun.append(self._begin(slice_, columns, run))
+                    names = self._names[columns.start : columns.end]
+                    ids = [self._ids[name] for name in names]
+                    trimmed = [_trimmed(part.column(name)) for name in names]
+                    encoded = pa.table(trimmed, names=list(map(str, ids)))
+                    finish = begin_segment(encoded, self._write_options, run)
+                    begun.append((slice_, ids, finish))
                     if len(begun) > _AHEAD:
                         yield from self._finish(begun.popleft(), written)
         while begun:
             yield from self._finish(begun.popleft(), written)
 
-    def _begin(self, slice_: _Slice, columns: ColRange, run: RunTasks) -> _Begun:
-        names = self._names[columns.start : columns.end]
-        ids = [self._ids[name] for name in names]
-        trimmed = [_trimmed(slice_.rows.column(name)) for name in names]
-        table = pa.table(trimmed, names=[str(number) for number in ids])
-        begun = begin_segment(
-            table, self._write_options, run, lambda column, made: summarise(column, made.bounds)
-        )
-        return _Begun(slice_, ids, begun)
-
     def _finish(
         self, begun: _Begun, written: list[WrittenSlice]
     ) -> Iterator[tuple[str, pa.Buffer]]:
         """Wait for a segment, and with the last of a row range note what was written of it."""
-        slice_, ids = begun.slice, begun.ids
-        encoded = begun.finish()
-        slice_.statistics |= dict(zip(ids, encoded.described, strict=True))
+        slice_, ids, finish = begun
+        encoded = finish()
+        slice_.statistics |= dict(zip(ids, encoded.statistics, strict=True))
         if encoded.length < SMALL_SEGMENT_BYTES:
             key = self._pack.add(encoded)
         else:
@@ -328,13 +322,8 @@ class _Slice:
     statistics: dict[int, ColumnStatistics] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Begun:
-    """A segment that is being encoded."""
-
-    slice: _Slice
-    ids: list[int]
-    finish: Callable[[], EncodedSegment]
+_Begun = tuple[_Slice, list[int], Callable[[], EncodedSegment]]
+"""A segment that is being encoded: its rows, the ids of its columns, and what waits for it."""
 
 
 def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

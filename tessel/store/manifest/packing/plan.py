@@ -219,10 +219,13 @@ class PlannedManifest:
         cls, target: str | None, rated: Iterable[tuple[Part, int]], *, of_leaf: bool = False
     ) -> PlannedManifest:
         """Plan a manifest of parts, each with the estimated bytes of one of its segments."""
-        held = sorted(rated, key=lambda each: each[0].symbol)
-        segments = sum(part.segments for part, _ in held)
-        size = sum(part.segments * rate for part, rate in held)
-        return cls(target, tuple(part for part, _ in held), segments, size, of_leaf)
+        parts: list[Part] = []
+        segments = size = 0
+        for part, rate in sorted(rated, key=lambda each: each[0].symbol):
+            parts.append(part)
+            segments += part.stop - part.start
+            size += (part.stop - part.start) * rate
+        return cls(target, tuple(parts), segments, size, of_leaf)
 
 
 @dataclass(frozen=True, slots=True)
