@@ -3,22 +3,107 @@
 The pipeline makes entities here for the segments that survived pruning, attaches their data when a
 load resolves, and gathers them unit by unit. Every call does all of its work under one lock, checks
 everything first, and changes nothing when it raises.
+
+esper keeps the state of a world in module globals and switches between worlds by name. It is
+neither thread-safe nor re-entrant, and its queries hand out its own cached lists. So no other
+module imports it: the block of a :class:`_World` holds one lock of the whole process, switches to
+the world, and switches back in a ``finally``; everything that comes out is a copy.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
+import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import esper
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.closing import Closing
 from tessel.ecs.piece import Columns, FetchCount
-from tessel.ecs.world import World
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError, repeated
+
+_lock = threading.Lock()
+_numbers = itertools.count(1)
+_waiting: collections.deque[str] = collections.deque()
+"""Worlds that are closed, and deleted by whoever gives up the lock."""
+
+
+def _give_up_lock() -> None:
+    while True:
+        try:
+            while _waiting:
+                name = _waiting.popleft()
+                if name in esper.list_worlds():
+                    esper.delete_world(name)
+        finally:
+            _lock.release()
+        if not (_waiting and _lock.acquire(blocking=False)):
+            return
+
+
+def _renew_lock() -> None:
+    """Give a forked child a lock that nobody holds."""
+    global _lock
+    _lock = threading.Lock()
+
+
+# A fork waits until no thread is between two switches, so that the child finds esper in its resting
+# world and every world whole. The child has one thread and starts with a new lock.
+os.register_at_fork(
+    before=lambda: _lock.acquire(),
+    after_in_parent=lambda: _lock.release(),
+    after_in_child=_renew_lock,
+)
+
+
+class _World:
+    """One esper world, entered by one thread of the process at a time.
+
+    Blocks do not nest, also not those of different worlds: they share one lock. Calls of esper cost
+    microseconds, so one block serves a whole unit of work.
+    """
+
+    __slots__ = ("_before", "_closed", "_name")
+
+    def __init__(self) -> None:
+        self._name = f"tessel {next(_numbers)}"
+        self._before = ""
+        self._closed = False
+
+    def __enter__(self) -> None:
+        _lock.acquire()
+        if self._closed:
+            _give_up_lock()
+            raise ExecutionError(
+                "the component manager is closed",
+                hint="entities live as long as the block of their ComponentManager",
+            )
+        self._before = esper.current_world
+        esper.switch_world(self._name)
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            esper.switch_world(self._before)
+        finally:
+            _give_up_lock()
+
+    def close(self) -> None:
+        """Delete the world with all it holds; closing twice does nothing more.
+
+        Garbage collection closes worlds, too, at any call of a thread that holds the lock: so the
+        lock is not waited for.
+        """
+        if not self._closed:
+            self._closed = True
+            _waiting.append(self._name)
+            if _lock.acquire(blocking=False):
+                _give_up_lock()
 
 
 class ComponentManager(Closing):
@@ -33,7 +118,7 @@ class ComponentManager(Closing):
     """
 
     def __init__(self) -> None:
-        self._world = World()
+        self._world = _World()
         # Every component type ever seen, in the order of appearance: the columns of ``inspect``.
         self._kinds: dict[type, None] = {}
 
@@ -66,11 +151,11 @@ class ComponentManager(Closing):
         if count < 0:
             raise InvalidInputError(f"cannot make {count} entities", count=count)
         _check_columns(count, columns)
-        with self._world as world:
+        with self._world:
             self._kinds.update(dict.fromkeys(columns))
-            entities = world.create(count)
+            entities = [esper.create_entity() for _ in range(count)]
             for kind, values in columns.items():
-                world.put(entities, kind, values)
+                _put(entities, kind, values)
             return entities
 
     # --- looking ----------------------------------------------------------------------------------
@@ -84,8 +169,8 @@ class ComponentManager(Closing):
             For a component that an entity does not have; names both.
         """
         wanted = list(entities)
-        with self._world as world:
-            return tuple([self._get(world, wanted, kind) for kind in types])
+        with self._world:
+            return tuple([self._get(wanted, kind) for kind in types])
 
     def gather(self, entities: Iterable[int], *types: type) -> tuple[list[Any], ...]:
         """Return components for a unit, and count one fetch of each of its entities.
@@ -102,11 +187,11 @@ class ComponentManager(Closing):
         """
         wanted = list(entities)
         distinct = list(dict.fromkeys(wanted))
-        with self._world as world:
-            found = tuple([self._get(world, wanted, kind) for kind in types])
+        with self._world:
+            found = tuple([self._get(wanted, kind) for kind in types])
             lowered = []
             done = []
-            for entity, count in zip(distinct, self._get(world, distinct, FetchCount), strict=True):
+            for entity, count in zip(distinct, self._get(distinct, FetchCount), strict=True):
                 if count.live < 1:
                     raise ExecutionError(
                         f"entity {entity} is fetched more often than the {count.planned} times "
@@ -118,8 +203,8 @@ class ComponentManager(Closing):
                 lowered.append(_fetch_count(count.planned, count.live - 1))
                 if count.live == 1:
                     done.append(entity)
-            world.put(distinct, FetchCount, lowered)
-            _release(world, done)
+            _put(distinct, FetchCount, lowered)
+            _release(done)
             return found
 
     def inspect(self) -> pa.Table:
@@ -131,10 +216,10 @@ class ComponentManager(Closing):
             ``entity`` (int64) and one string column per component type, null where an entity has
             none; one row per entity.
         """
-        with self._world as world:
-            entities = sorted(world.entities())
+        with self._world:
+            entities = sorted(esper.get_entities())
             kinds = list(self._kinds)
-            columns = [world.find(entities, kind) for kind in kinds]
+            columns = [_find(entities, kind) for kind in kinds]
         table = {"entity": arrow_array(entities, pa.int64())}
         for title, values in zip(_titles(kinds), columns, strict=True):
             shown = [None if value is None else _shown(value) for value in values]
@@ -155,11 +240,10 @@ class ComponentManager(Closing):
         """
         wanted = _distinct(entities)
         _check_columns(len(wanted), columns)
-        with self._world as world:
-            _require_existing(world, wanted)
+        with self._world:
+            _require_existing(wanted)
             for kind in columns:
-                held = world.find(wanted, kind)
-                for entity, value in zip(wanted, held, strict=True):
+                for entity, value in zip(wanted, _find(wanted, kind), strict=True):
                     if value is not None:
                         raise ExecutionError(
                             f"entity {entity} has a component {kind.__qualname__} already",
@@ -168,7 +252,7 @@ class ComponentManager(Closing):
                         )
             self._kinds.update(dict.fromkeys(columns))
             for kind, values in columns.items():
-                world.put(wanted, kind, values)
+                _put(wanted, kind, values)
 
     def set_fetch_counts(self, entities: Iterable[int], planned: Sequence[int] | int) -> None:
         """Plan how many units will fetch each entity, and start counting from there.
@@ -191,45 +275,53 @@ class ComponentManager(Closing):
                 planned=len(numbers),
             )
         counts = [_fetch_count(int(number), int(number)) for number in numbers]
-        with self._world as world:
-            _require_existing(world, wanted)
+        with self._world:
+            _require_existing(wanted)
             self._kinds[FetchCount] = None
-            world.put(wanted, FetchCount, counts)
-            _release(world, [e for e, number in zip(wanted, numbers, strict=True) if not number])
+            _put(wanted, FetchCount, counts)
+            _release([e for e, number in zip(wanted, numbers, strict=True) if not number])
 
     # --- inside the lock --------------------------------------------------------------------------
 
-    def _get(self, world: World, entities: Sequence[int], kind: type) -> list[Any]:
+    def _get(self, entities: Sequence[int], kind: type) -> list[Any]:
         """Return each entity's component of a type; raises where one has none."""
-        column = world.find(entities, kind)
+        column = _find(entities, kind)
         for entity, value in zip(entities, column, strict=True):
             if value is None:
-                raise self._missing(world, entity, kind)
+                _require_existing([entity])
+                held = [k.__qualname__ for k in self._kinds if esper.has_component(entity, k)]
+                error = NameNotFoundError.for_name("component", kind.__qualname__, held)
+                error.attributes["entity"] = entity
+                raise error.with_context(entity=str(entity))
         return column
 
-    def _missing(self, world: World, entity: int, kind: type) -> NameNotFoundError:
-        _require_existing(world, [entity])
-        held = [k for k in self._kinds if world.find([entity], k)[0] is not None]
-        error = NameNotFoundError.for_name(
-            "component", kind.__qualname__, [k.__qualname__ for k in held]
-        )
-        error.attributes["entity"] = entity
-        return error.with_context(entity=str(entity))
+
+def _find(entities: Iterable[int], kind: type) -> list[Any]:
+    """Return each entity's component of a type; None where it has none or does not exist."""
+    return [esper.try_component(entity, kind) for entity in entities]
 
 
-def _require_existing(world: World, entities: Iterable[int]) -> None:
-    for entity in world.unknown(entities):
-        raise NameNotFoundError(
-            f"no entity {entity}",
-            hint="it belongs to another manager",
-            entity=entity,
-        )
+def _put(entities: Iterable[int], kind: type, components: Iterable[object]) -> None:
+    """Give each entity its component under a type, in place of one it has."""
+    for entity, component in zip(entities, components, strict=True):
+        esper.add_component(entity, component, kind)
 
 
-def _release(world: World, entities: Sequence[int]) -> None:
+def _require_existing(entities: Iterable[int]) -> None:
+    for entity in entities:
+        if not esper.entity_exists(entity):
+            raise NameNotFoundError(
+                f"no entity {entity}",
+                hint="it belongs to another manager",
+                entity=entity,
+            )
+
+
+def _release(entities: Sequence[int]) -> None:
     """Let go of the data of entities that no unit will fetch any more."""
-    held = zip(entities, world.find(entities, Columns), strict=True)
-    world.remove([entity for entity, data in held if data is not None], Columns)
+    for entity in entities:
+        if esper.has_component(entity, Columns):
+            esper.remove_component(entity, Columns)
 
 
 @functools.lru_cache(maxsize=256)

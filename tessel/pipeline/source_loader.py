@@ -185,7 +185,7 @@ class SourceLoader:
         self._symbol = symbol
         planned = read.fetches
         components: dict[type, Sequence[object]] = {
-            PieceSource: list(map(read.index.source, planned)),
+            PieceSource: read.index.sources(planned),
             FetchCount: [FetchCount(count, count) for count in planned.values()],
         }
         self._entities = dict(zip(planned, manager.add(len(planned), components), strict=True))

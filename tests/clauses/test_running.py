@@ -276,7 +276,6 @@ def test_locks_that_a_thread_holds_while_a_child_is_made() -> None:
     import os, threading, pyarrow as pa, tessel as ts
     from tessel import telemetry
     from tessel.clauses import registry
-    from tessel.ecs import world
     store = ts.open("memory://locked")
     store.write("x", pa.table({"v": list(range(10))}))
     held, done = threading.Event(), threading.Event()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tessel.ecs import ColRange, Columns, ComponentManager, FetchCount, RowRange
+from tessel.ecs.manager import _put
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 
 
@@ -210,8 +211,8 @@ def test_a_manager_that_garbage_collection_closes_waits_for_no_lock():
             yield Colour("red")
 
     def run() -> None:
-        with ComponentManager() as manager, manager._world as world:
-            world.put(world.create(1), Colour, Closing())
+        with ComponentManager() as manager, manager._world:
+            _put([esper.create_entity()], Colour, Closing())
             assert len(set(esper.list_worlds()) - worlds) == 2
 
     thread = threading.Thread(target=run, daemon=True)

@@ -43,7 +43,7 @@ class Drop:
 
 
 _FIELDS = (
-    "schema", "column_ids", "drops", "_table", "_full_schema", "_segments", "_slices",
+    "schema", "column_ids", "drops", "_table", "full_schema", "_segments", "_slices",
     "slice_row_start", "slice_row_end", "slice_number",
 )  # fmt: skip
 
@@ -68,7 +68,8 @@ class SegmentIndex:
         self.column_ids = dict(column_ids)
         self.drops: tuple[Drop, ...] = ()
         self._table = table
-        self._full_schema = schema
+        self.full_schema = schema
+        """All columns of the symbol, also those that are not read."""
         # Of all, nothing is copied: a million numbers are 8 MB.
         self._segments: Integers | slice = slice(None)
         self._slices: Integers | slice = slice(None)
@@ -167,7 +168,7 @@ class SegmentIndex:
         at = self.place(positions)
         whole = table.slice_start[table.slice_of[at]]
         first = table.row_offset[at] + self.row_start[positions] - whole
-        ids = self._ids(self._full_schema)
+        ids = self._ids(self.full_schema)
         low, high = (
             np.searchsorted(ids, each[at]) for each in (table.column_from, table.column_to)
         )
@@ -223,7 +224,7 @@ class SegmentIndex:
 
         return SliceStatistics(
             self._table,
-            self._full_schema,
+            self.full_schema,
             self.column_ids,
             self._slices,
             self.slice_row_end - self.slice_row_start,
@@ -236,7 +237,11 @@ class SegmentIndex:
             raise InvalidInputError(
                 f"no segment {position} in an index of {len(self)} segments", position=position
             )
-        return self._sources.at(self, position)
+        return self.sources([position])[0]
+
+    def sources(self, positions: Iterable[int]) -> list[PieceSource]:
+        """Return where the segments at positions of this index, which it has, are found."""
+        return self._sources.at(self, positions)
 
     def source_columns(self, positions: Integers) -> pa.Array:
         """Return where segments at positions of this index are found, as the type ``PIECES``."""
@@ -347,14 +352,9 @@ class SegmentIndex:
         )
         return self._dropping(made, clause, reason)
 
-    @property
-    def full_schema(self) -> TableSchema:
-        """All columns of the symbol, also those that are not read."""
-        return self._full_schema
-
     def read_as(self, retyped: Callable[[TableSchema], TableSchema]) -> SegmentIndex:
         """Return the index of the same segments, whose columns are read as of other types."""
-        return self._derive(schema=retyped(self.schema), _full_schema=retyped(self._full_schema))
+        return self._derive(schema=retyped(self.schema), full_schema=retyped(self.full_schema))
 
     def _derive(self, **changed: Any) -> SegmentIndex:
         """Return the index with other fields, and without what was computed of these."""

@@ -9,6 +9,7 @@ an index, and so what was made of it.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,14 +39,17 @@ class PieceSources:
         self._made: dict[int, PieceSource] = {}
         self._holders: dict[bytes, tuple[str, ...]] = {}
 
-    def at(self, index: SegmentIndex, position: int) -> PieceSource:
-        """Return where the segment at a position of the index, always the same one, is found."""
-        found = self._made.get(position)
-        if found is None:
-            found = self._source(index, position)
-            if len(self._made) < _MOST_MEMOS:
-                self._made[position] = found
-        return found
+    def at(self, index: SegmentIndex, positions: Iterable[int]) -> list[PieceSource]:
+        """Return where the segments at positions of the index, always the same one, are found."""
+        listed = []
+        for position in positions:
+            found = self._made.get(position)
+            if found is None:
+                found = self._source(index, position)
+                if len(self._made) < _MOST_MEMOS:
+                    self._made[position] = found
+            listed.append(found)
+        return listed
 
     def columns(self, index: SegmentIndex, positions: Integers) -> pa.Array:
         """Return where segments at some positions of the index are found, as ``PIECES``."""
