@@ -511,7 +511,7 @@ class LazyTable(Verbs):
             return plan, take(executor.run(plan), plan.schema), recording
 
     def _shown_in_pandas(self, plan: Plan, table: pa.Table) -> bytes | None:
-        for view in (source.view for source in plan.sources):
+        for view in [source.view for source in plan.sources]:
             if view.name == self.symbol and view.pandas is not None:
                 from tessel.pandas_results import pandas_metadata
 

@@ -242,17 +242,12 @@ def _has_taken(subscriber: Subscriber, event: Event) -> bool:
     return True
 
 
-def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
-    """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
-    if is_followed():
-        return _Span(name, attributes)
-    return contextlib.nullcontext(attributes)  # a generator would cost more than what it surrounds
+class span:  # noqa: N801  (used as a function)
+    """Emits one event with the duration of a block; facts learnt inside go into its dictionary."""
 
-
-class _Span:
     __slots__ = ("_attributes", "_name", "_start")
 
-    def __init__(self, name: str, attributes: dict[str, Any]) -> None:
+    def __init__(self, name: str, **attributes: Any) -> None:
         self._name = name
         self._attributes = attributes
 
@@ -261,8 +256,9 @@ class _Span:
         return self._attributes
 
     def __exit__(self, *error: object) -> None:
-        ended = time.monotonic_ns()  # once: the beginning follows from both figures
-        _tell(self._name, ended, ended - self._start, self._attributes)
+        if _records.get() or _subscribers or _followers.get():
+            ended = time.monotonic_ns()  # once: the beginning follows from both figures
+            _tell(self._name, ended, ended - self._start, self._attributes)
 
 
 _SUMS = ("rows", "rows_in", "rows_out", "bytes", "file_bytes")

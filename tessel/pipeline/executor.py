@@ -95,8 +95,9 @@ class LocalExecutor:
         ):
             run.last = plan.stages[-1] if asked.is_collected else None
             for unit in run.units(plan):
-                if unit.num_rows:
-                    yield unit.table
+                table = unit.table
+                if table.num_rows:
+                    yield table
 
 
 def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
@@ -158,9 +159,6 @@ def _told(
 
     A unit may stand for others behind it, until the next one comes.
     """
-    if not telemetry.is_watched():
-        yield from units
-        return
     of = next(_numbers)
     rows = size = np.zeros(total + 1, np.int64)
     if source is not None:
@@ -302,7 +300,8 @@ class _Run:
             joins_units=self.joins_units,
             wants_all=self.last is not None and not self.stops_early,
         )
-        units = _told("scan.unit", units, count, source)
+        if telemetry.is_watched():
+            units = _told("scan.unit", units, count, source)
         yield from units if first is stage else self._next_stage(stage, units)
 
     # --- later stages: from units -----------------------------------------------------------------
@@ -419,7 +418,8 @@ class _Run:
                 yield from self._buckets_in_parts(self.pool.map(tasks))
             else:
                 made = self.pool.map(itertools.starmap(task, numbered))
-                yield from _told("stage.unit", made, len(groups))
+                watched = telemetry.is_watched()
+                yield from _told("stage.unit", made, len(groups)) if watched else made
 
 
 def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
@@ -24,7 +23,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.encodings.values import Integers
-from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import PieceSource, SegmentSource
@@ -42,17 +41,8 @@ _MOST_SEGMENTS = 1 << 16
 """An index of more segments is kept by its users alone: it takes about a hundred bytes a
 segment."""
 
-_indexes: WeakKeyDictionary[Timeline, LruCache[_StateKey, SegmentIndex]] = WeakKeyDictionary()
-_single_rows: WeakKeyDictionary[Timeline, LruCache[_StateKey, SingleRows]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class _StateKey:
-    """Tells states of symbols apart; only what is read through them counts."""
-
-    id: int
-    manifests: tuple[ManifestEntry, ...]
-    state: SymbolState = field(hash=False)
+_indexes: WeakKeyDictionary[Timeline, LruCache[SymbolState, SegmentIndex]] = WeakKeyDictionary()
+_single_rows: WeakKeyDictionary[Timeline, LruCache[SymbolState, SingleRows]] = WeakKeyDictionary()
 
 
 @checks_arguments
@@ -99,8 +89,9 @@ class SymbolView:
     def pandas(self) -> PandasShape | None:
         """What pandas showed of it, by column, where it was written from there."""
         shape = self._state.pandas
-        names = {number: name for name, number in self.column_ids.items()}
-        return None if shape is None else shape.keyed(names)
+        if shape is None:
+            return None
+        return shape.keyed({number: name for name, number in self.column_ids.items()})
 
     @property
     def segment_count(self) -> int:
@@ -114,14 +105,14 @@ class SymbolView:
 
     def index(self) -> SegmentIndex:
         """Return all segments, from the manifests; no segment is read."""
-        if sum(entry.segments for entry in self._state.manifests) > _MOST_SEGMENTS:
+        if sum([entry.segments for entry in self._state.manifests]) > _MOST_SEGMENTS:
             index = None if self._large is None else self._large()
             if index is None:
                 index = self._index()
                 self._large = ref(index)
             return index
         cache = _indexes.setdefault(self._repository, LruCache(_MOST_SYMBOLS))
-        return cache.get_or_make(self._key(), self._index)
+        return cache.get_or_make(self._state, self._index)
 
     def _index(self) -> SegmentIndex:
         return self._state.index(self._repository.manifest)
@@ -176,10 +167,7 @@ class SymbolView:
     def _single_rows(self) -> SingleRows:
         """Return what finds single rows; kept by the repository for each state of a symbol."""
         cache = _single_rows.setdefault(self._repository, LruCache(_MOST_SYMBOLS))
-        return cache.get_or_make(self._key(), lambda: SingleRows(self.index(), self.source()))
-
-    def _key(self) -> _StateKey:
-        return _StateKey(self._state.id, self._state.manifests, self._state)
+        return cache.get_or_make(self._state, lambda: SingleRows(self.index(), self.source()))
 
 
 class PinnedViews:

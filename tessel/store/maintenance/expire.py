@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -152,11 +151,8 @@ _LOOKED_AT_SECONDS: Final = 15.0
 _RENEWED_AFTER_SECONDS: Final = LEASE_SECONDS / 4
 
 
-@contextlib.contextmanager
-def leased_if_long(
-    objects: ObjectStore, history: History, versions: set[int], *, at_once: bool = False
-) -> Iterator[None]:
-    """Lease versions for the rest of a block, once it has lasted for a minute.
+class LeasedIfLong:
+    """Leases versions for the rest of a block, once it has lasted for a minute.
 
     Parameters
     ----------
@@ -167,29 +163,28 @@ def leased_if_long(
     at_once
         Lease them when the block begins: whoever knows that it will last.
     """
-    read = _Read(objects, history, versions)
-    if at_once:
-        read.keep_up()
-    _watch.begin(read)
-    try:
-        yield
-    finally:
-        _watch.end(read)
-        read.end()
 
-
-class _Read:
-    """One read, and the leases that it has come to."""
-
-    def __init__(self, objects: ObjectStore, history: History, versions: set[int]) -> None:
+    def __init__(
+        self, objects: ObjectStore, history: History, versions: set[int], *, at_once: bool = False
+    ) -> None:
         self._objects = objects
         self._history = history
         self._versions = versions
+        self._at_once = at_once
         self._began = seconds()
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._ended = False
         self._leases: dict[int, tuple[Lease, float]] = {}
+
+    def __enter__(self) -> None:
+        if self._at_once:
+            self.keep_up()
+        _watch.begin(self)
+
+    def __exit__(self, *error: object) -> None:
+        _watch.end(self)
+        self._end()
 
     def is_long(self) -> bool:
         """Whether it has lasted so long that it is to be leased."""
@@ -219,7 +214,7 @@ class _Read:
             lease.renew()
             self._leases[version] = lease, now
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Give the leases back; one that cannot be given back ends by itself."""
         if os.getpid() != self._process:
             return  # a forked child lets go of what its parent still reads
@@ -239,11 +234,11 @@ class _Watch:
     def forget(self) -> None:
         """Begin anew, as a forked child does: there are no threads, and no reads of its own."""
         self._lock = threading.Lock()
-        self._reads: dict[int, _Read] = {}
+        self._reads: dict[int, LeasedIfLong] = {}
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
-    def begin(self, read: _Read) -> None:
+    def begin(self, read: LeasedIfLong) -> None:
         """Look after a read from now on."""
         with self._lock:
             self._reads[id(read)] = read
@@ -253,7 +248,7 @@ class _Watch:
                 )
                 self._thread.start()
 
-    def end(self, read: _Read) -> None:
+    def end(self, read: LeasedIfLong) -> None:
         """Look after a read no longer; a forked child may not know it."""
         with self._lock:
             self._reads.pop(id(read), None)

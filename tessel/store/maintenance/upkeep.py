@@ -162,14 +162,12 @@ class Upkeep(Timeline):
         2
         """
         versions = set(numbers)
-        # A lease is held until it is known why a read failed.
-        with contextlib.ExitStack() as leased:
-            if not self.read_only:
-                from tessel.store.maintenance.expire import leased_if_long
+        leased: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if not self.read_only:
+            from tessel.store.maintenance.expire import LeasedIfLong
 
-                leased.enter_context(
-                    leased_if_long(self.objects, self.history, versions, at_once=at_once)
-                )
+            leased = LeasedIfLong(self.objects, self.history, versions, at_once=at_once)
+        with leased:  # until it is known why a read failed
             try:
                 yield versions
             except CorruptStoreError as error:

@@ -77,8 +77,7 @@ class LazyColumns:
 
     def take_forms(self) -> dict[str, str]:
         """Return in which form columns were read since the last call; for telemetry."""
-        told = dict(self._forms)
-        self._forms.clear()
+        told, self._forms = self._forms, {}
         return told
 
     def lazy_rows(self, piece: PieceSource) -> LazyRows:

@@ -27,42 +27,24 @@ _FEW_PART = 8
 """Of no more than this part of its rows a column is copied at once, and lets go of the others."""
 
 
-class ReadColumns:
+class ReadColumns(dict[str, Any]):
     """Columns that were read, by name: one value per selected row. Text may be dictionaries.
 
     Rows that are left of a column are copied when the column is next asked for: what goes on with
     stored pages asks for none.
     """
 
-    __slots__ = ("_made",)
-
-    def __init__(self, made: dict[str, pa.Array | Callable[[], pa.Array]] | None = None) -> None:
-        self._made = {} if made is None else made
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._made
-
-    def __setitem__(self, name: str, values: pa.Array) -> None:
-        self._made[name] = values
-
     def __getitem__(self, name: str) -> pa.Array:
-        values = self._made[name]
+        values = super().__getitem__(name)
         if not isinstance(values, pa.Array):
-            values = self._made[name] = values()
+            values = self[name] = values()
         return values
-
-    def copy(self) -> ReadColumns:
-        """Return the same columns, to which others can be added."""
-        return ReadColumns(dict(self._made))
 
     def filter(self, mask: pa.Array, left: int) -> ReadColumns:
         """Return the rows where a mask is true; there are ``left`` of them."""
         found = self._each(lambda values: values.filter(mask))
         if left * _FEW_PART < len(mask):
-            for name in found._made:
+            for name in found:
                 found[name]  # lets go of the other rows
         return found
 
@@ -74,7 +56,7 @@ class ReadColumns:
         def made(name: str) -> pa.Array:
             return change(self[name])
 
-        return ReadColumns({name: functools.partial(made, name) for name in self._made})
+        return ReadColumns({name: functools.partial(made, name) for name in self})
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,7 @@ from tessel.cached import copied
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.lazy_columns import GATHERED, SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.manifest.selected_range import SelectedPages, SelectedRange
+from tessel.store.manifest.selected_range import ReadColumns, SelectedPages, SelectedRange
 
 if TYPE_CHECKING:
     from tessel.expression.block_steps import UnboundProgram
@@ -135,7 +135,7 @@ class SelectedRows:
         """Return a copy of the selection, which is narrowed and read without touching this one."""
         found = copied(self)
         found._ranges = [
-            dataclasses.replace(selected, columns=selected.columns.copy())
+            dataclasses.replace(selected, columns=ReadColumns(selected.columns))
             for selected in self._ranges
         ]
         return found

@@ -77,35 +77,19 @@ def gather_columns(
         One entry a column, of the type that it is stored in.
     """
     found: list[pa.Array | None] = [None] * len(parts[0].nodes)
-    for group in _groups(parts):
-        tables = [group.tables_of(part) for part in range(len(parts))]
-        for column, array in zip(
-            group.columns, _gathered(parts, tables, rows, places), strict=True
-        ):
-            found[column] = array
-    return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """Columns that are plain in all segments and cut alike, with their tables by segment."""
-
-    columns: list[int]
-    tables: list[Sequence[PageTable]]
-
-    def tables_of(self, part: int) -> list[PageTable]:
-        return [tables[part] for tables in self.tables]
-
-
-def _groups(parts: Sequence[SegmentRows]) -> list[_Group]:
-    by_shift: dict[int, _Group] = {}
-    for column in range(len(parts[0].nodes)):
+    # Columns that are plain in all segments and cut alike, and their tables by segment.
+    by_shift: dict[int, tuple[list[int], list[list[PageTable]]]] = {}
+    for column in range(len(found)):
         tables = _tables(parts, column)
         if tables is not None:
-            group = by_shift.setdefault(tables[0].shift, _Group([], []))
-            group.columns.append(column)
-            group.tables.append(tables)
-    return list(by_shift.values())
+            columns, held = by_shift.setdefault(tables[0].shift, ([], [[] for _ in parts]))
+            columns.append(column)
+            for own, table in zip(held, tables, strict=True):
+                own.append(table)
+    for columns, held in by_shift.values():
+        for column, array in zip(columns, _gathered(parts, held, rows, places), strict=True):
+            found[column] = array
+    return found
 
 
 def _tables(parts: Sequence[SegmentRows], column: int) -> list[PageTable] | None:
@@ -131,13 +115,16 @@ def _gathered(
     places: Integers | None,
 ) -> list[pa.Array]:
     stacks = [part.segment.page_stack(held) for part, held in zip(parts, tables, strict=True)]
-    results = [np.empty(len(rows), _dtype(table)) for table in tables[0]]
+    results = [
+        np.empty(len(rows), np.int64 if t.is_coded else native_dtype(t.node.kind, t.node.width))
+        for t in tables[0]
+    ]
     for low in range(0, len(rows), _ROWS_AT_ONCE):
         high = min(low + _ROWS_AT_ONCE, len(rows))
         words = _loaded(parts, stacks, rows, low, high)
         for column, result in enumerate(results):
             held = [table[column] for table in tables]
-            values = _finished(parts, held, words[column], rows, low)
+            values = _finished(parts, held, words[column], rows, low, result.dtype)
             if places is None or held[0].is_coded:
                 result[low:high] = values
             else:
@@ -174,30 +161,25 @@ def _spans(parts: Sequence[SegmentRows], low: int, high: int) -> Iterator[tuple[
         start = part.stop
 
 
-def _dtype(table: PageTable) -> np.dtype[Any]:
-    node = table.node
-    return np.dtype(np.int64) if table.is_coded else native_dtype(node.kind, node.width)
-
-
 def _finished(
     parts: Sequence[SegmentRows],
     tables: Sequence[PageTable],
     words: npt.NDArray[np.uint64],
     rows: Integers,
     low: int,
+    dtype: np.dtype[Any],
 ) -> npt.NDArray[Any]:
     """Return values, or codes, from the words of the rows from ``low`` on."""
-    node = tables[0].node
+    integers = words.view(np.int64)
     if tables[0].is_coded:
-        return words.view(np.int64)
-    least = min(table.exponent_bounds[0] for table in tables)
-    most = max(table.exponent_bounds[1] for table in tables)
-    integers, dtype = words.view(np.int64), native_dtype(node.kind, node.width)
+        return integers
+    least = min([table.exponent_bounds[0] for table in tables])
+    most = max([table.exponent_bounds[1] for table in tables])
     # Divided, never multiplied: only so are decimals what they were.
     if least == most != NOT_SCALED:
         divided: npt.NDArray[Any] = (integers / POWERS[least]).astype(dtype, copy=False)
         return divided
-    values: npt.NDArray[Any] = words.astype(f"<u{node.width}", copy=False).view(dtype)
+    values: npt.NDArray[Any] = words.astype(f"<u{dtype.itemsize}", copy=False).view(dtype)
     if most != NOT_SCALED:
         exponents = np.empty(len(words), np.int64)
         for part, begin, end in _spans(parts, low, low + len(words)):
