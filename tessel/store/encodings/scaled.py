@@ -53,7 +53,7 @@ class Scaled(PageEncoding):
         """Return about how many bytes a page takes, from a sample of blocks; None where all."""
         if len(values.data) != values.length:
             return None
-        found = _best_exponent(_sampled(values.data), profile)
+        found = _best_exponent(values.data, profile)
         if found is None or found[1] >= values.width:
             return None
         return int(found[1] * values.length)
@@ -63,7 +63,7 @@ class Scaled(PageEncoding):
         data = values.data
         if len(data) != values.length:
             return None
-        found = _best_exponent(_sampled(data), profile)
+        found = _best_exponent(data, profile)
         if found is None:
             return None
         exponent = found[0]
@@ -166,14 +166,6 @@ def _values(page: Page) -> npt.NDArray[Any]:
 # --- finding the exponent -------------------------------------------------------------------------
 
 
-def _sampled(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return blocks of neighbours from all over the page."""
-    if len(data) <= _SAMPLE_BLOCKS * _SAMPLE_ROWS:
-        return data
-    starts = _sample_starts(len(data))
-    return np.concatenate([data[start : start + _SAMPLE_ROWS] for start in starts])
-
-
 @lru_cache(maxsize=64)
 def _sample_starts(rows: int) -> tuple[int, ...]:
     """Return where the blocks begin: always the same for the same number of rows."""
@@ -181,8 +173,15 @@ def _sample_starts(rows: int) -> tuple[int, ...]:
     return tuple(random.integers(0, rows - _SAMPLE_ROWS + 1, _SAMPLE_BLOCKS).tolist())
 
 
-def _best_exponent(sample: npt.NDArray[Any], profile: Profile) -> tuple[int, float] | None:
-    """Return the exponent that makes the sample smallest, and the bytes a value that it takes."""
+def _best_exponent(data: npt.NDArray[Any], profile: Profile) -> tuple[int, float] | None:
+    """Return the exponent that makes values smallest, and the bytes that each takes then.
+
+    Of a long page that is found by blocks of neighbours from all over it.
+    """
+    sample = data
+    if len(data) > _SAMPLE_BLOCKS * _SAMPLE_ROWS:
+        starts = _sample_starts(len(data))
+        sample = np.concatenate([data[start : start + _SAMPLE_ROWS] for start in starts])
     return _exponent_of(sample.tobytes(), sample.dtype.str, profile)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import google_crc32c
@@ -209,11 +210,10 @@ class _Payload:
         return np.concatenate(self.pieces) if self.pieces else np.empty(0, np.uint8)
 
 
-def _compressed(made: _Made, profile: Profile) -> tuple[_Payload, Codec, list[Bytes]]:
+def _compressed(
+    made: _Made, plain: _Payload, profile: Profile
+) -> tuple[_Payload, Codec, list[Bytes]]:
     """Return the payload that is stored, through which codec, and the stored bytes."""
-    payload = _payload(made.page, made.encoded)
-    if profile.codec == Codec.NONE:
-        return payload, Codec.NONE, payload.pieces
     whole: list[_Payload] = []
 
     def planes() -> tuple[Codec, Bytes] | None:
@@ -225,26 +225,10 @@ def _compressed(made: _Made, profile: Profile) -> tuple[_Payload, Codec, list[By
         whole.append(_payload(made.page, encoded))
         return codec, whole[0].joined()
 
-    chosen, with_planes = choose_codec(payload.joined(), profile, planes)
+    chosen, with_planes = choose_codec(plain.joined(), profile, planes)
     if chosen is None:
-        return payload, Codec.NONE, payload.pieces
-    return whole[0] if with_planes else payload, chosen[0], [chosen[1]]
-
-
-def _backed(
-    made: _Made, kind: ValueKind, payload: _Payload, codec: Codec, pieces: list[Bytes]
-) -> tuple[_Payload, Codec, list[Bytes]]:
-    """Return what is stored with enough bytes for the values that the page claims.
-
-    Only long lists of a constant, a sequence or of nulls need more than they have.
-    """
-    needed = backing_bytes(made.page.rows, kind, made.page.values.width)
-    if sum(map(len, pieces)) >= needed:
-        return payload, codec, pieces
-    plain = _payload(made.page, made.encoded)
-    padding = np.zeros(max(0, aligned(needed) - plain.length), np.uint8)
-    grown = replace(plain, pieces=[*plain.pieces, padding], length=plain.length + len(padding))
-    return grown, Codec.NONE, grown.pieces
+        return plain, Codec.NONE, plain.pieces
+    return whole[0] if with_planes else plain, chosen[0], [chosen[1]]
 
 
 def backing_bytes(rows: int, kind: ValueKind, width: int) -> int:
@@ -265,7 +249,17 @@ def _store(
 ) -> list[Bytes]:
     """Fill one record, and return the pieces of the page's stored bytes."""
     page = made.page
-    payload, codec, pieces = _backed(made, kind, *_compressed(made, profile))
+    plain = payload = _payload(page, made.encoded)
+    codec, pieces = Codec.NONE, plain.pieces
+    if profile.codec != Codec.NONE:
+        payload, codec, pieces = _compressed(made, plain, profile)
+    needed = backing_bytes(page.rows, kind, page.values.width)
+    if sum(map(len, pieces)) < needed:
+        # Only long lists of a constant, a sequence or of nulls need more bytes than they have for
+        # the values that the page claims.
+        padding = np.zeros(max(0, aligned(needed) - plain.length), np.uint8)
+        codec, pieces = Codec.NONE, [*plain.pieces, padding]
+        payload = replace(plain, pieces=pieces, length=plain.length + len(padding))
     encoded, starts = payload.encoded, payload.starts
     minimum, maximum, flags = slots(made.bounds, kind, prefix)
     if starts[0]:
@@ -283,7 +277,7 @@ def _store(
         maximum,
         made.item_start,
         page.rows,
-        _checksum(pieces),
+        reduce(google_crc32c.extend, pieces, 0),
         page.null_count,
         made.bounds.nans,
         starts,
@@ -303,11 +297,18 @@ def _store(
 def _payload(page: PageInput, encoded: EncodedPage) -> _Payload:
     bitmap = page.bitmap
     pieces: list[Bytes] = []
-    place = _append(pieces, 0, bitmap) if bitmap is not None else 0
     starts = []
-    for buffer in encoded.buffers:
+    place = 0
+    for buffer in encoded.buffers if bitmap is None else (bitmap, *encoded.buffers):
         starts.append(place)
-        place = _append(pieces, place, buffer)
+        held = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
+        end = place + len(held)
+        place = aligned(end)
+        pieces.append(held)
+        if place > end:
+            pieces.append(_ZEROS[: place - end])
+    if bitmap is not None:
+        del starts[0]
     starts += [place] * (SLOTS - 1 - len(starts))
     if place > _LARGEST_PAYLOAD:
         raise InvalidInputError(
@@ -315,19 +316,3 @@ def _payload(page: PageInput, encoded: EncodedPage) -> _Payload:
             hint="write fewer rows a segment, or cut the values",
         )
     return _Payload(encoded, pieces, starts, place)
-
-
-def _append(pieces: list[Bytes], place: int, buffer: npt.NDArray[Any]) -> int:
-    held = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
-    end = place + len(held)
-    pieces.append(held)
-    if aligned(end) > end:
-        pieces.append(_ZEROS[: aligned(end) - end])
-    return aligned(end)
-
-
-def _checksum(pieces: Sequence[Bytes]) -> int:
-    value = 0
-    for piece in pieces:
-        value = int(google_crc32c.extend(value, piece))
-    return value

@@ -246,7 +246,7 @@ def _file_order(columns: Sequence[EncodedColumn]) -> list[tuple[EncodedColumn, i
 def _metadata(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, start: int) -> Bytes:
     directory = np.zeros(len(columns), COLUMN_RECORD)
     names = schema.names
-    tables, prefixes = b"", b""
+    tables, prefixes = bytearray(), bytearray()
     for number, column in enumerate(columns):
         node, table = column.node, column.records.tobytes()
         data = column.records[: column.page_count]

@@ -138,15 +138,10 @@ _COLUMN_BYTES = 1 << 30
 """One column of one segment stays below this, so that 32-bit offsets always reach."""
 
 
-def stored_order(schema: TableSchema) -> list[str]:
-    """Return the column names in stored order: the index first, then as they stand."""
-    rest = [name for name in schema.names if name != schema.index]
-    return rest if schema.index is None else [schema.index, *rest]
-
-
 def assign_column_ids(schema: TableSchema, first: int) -> dict[str, int]:
-    """Give the columns of a new table ids from ``first`` on, in stored order."""
-    return {name: first + at for at, name in enumerate(stored_order(schema))}
+    """Give the columns of a new table ids from ``first`` on: the index, then as they stand."""
+    names = sorted(schema.names, key=lambda name: name != schema.index)
+    return {name: number for number, name in enumerate(names, first)}
 
 
 def column_slices(columns: int, segment_columns: int) -> list[ColRange]:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
+from operator import itemgetter
 
 from tessel.lazy import dataclass
 from tessel.store.history.changes import Repacking
@@ -129,11 +130,12 @@ class Flush:
         staged = Staged(self.builder, self.manifest)
         long = {symbol for symbol, (_, base) in self._edited.items() if _is_long(base)}
         # Symbols written whole whose leaf packs them go to the tail for now.
-        leaving = {
-            symbol
-            for symbol, (name, state) in self._written.items()
-            if self.configuration.leaf_set(name, *_extent_of(state)) is not None
-        }
+        leaving: set[int] = set()
+        for symbol, (name, state) in self._written.items():
+            segments = sum([extent.segments for extent in state.manifests])
+            size = segments * bytes_per_segment(state)
+            if self.configuration.leaf_set(name, segments, size) is not None:
+                leaving.add(symbol)
         objects, pieces = self._tails(leaving, staged)
         folds = plan_folds(self.configuration, self._edited.keys() - long, self.membership)
         joined, repackings = self._joined(folds, staged)
@@ -264,12 +266,6 @@ class Flush:
         return SymbolContent(symbol, name, bytes_per_segment(state), runs)
 
 
-def _extent_of(state: SymbolState) -> tuple[int, int]:
-    """Return about how many segments a symbol has, and how many bytes of a manifest they take."""
-    segments = sum(extent.segments for extent in state.manifests)
-    return segments, segments * bytes_per_segment(state)
-
-
 def _is_long(base: SymbolState) -> bool:
     """Whether edits have cut a symbol into more extents than reading should pay for.
 
@@ -283,7 +279,7 @@ def _is_long(base: SymbolState) -> bool:
 def _in_row_order(encoded: Sequence[EncodedManifest]) -> dict[int, tuple[ManifestEntry, ...]]:
     """Return the extents of each symbol over some manifests."""
     found: dict[int, tuple[ManifestEntry, ...]] = {}
-    listed = [(key, entry) for each in encoded for key, entry in each.entries.items()]
-    for (symbol, _), entry in sorted(listed, key=lambda item: item[0]):
+    listed = [item for each in encoded for item in each.entries.items()]
+    for (symbol, _), entry in sorted(listed, key=itemgetter(0)):
         found[symbol] = (*found.get(symbol, ()), entry)
     return found

@@ -173,7 +173,8 @@ class LeafFolds:
         self, leaves: Iterable[Sequence[SymbolPacking]]
     ) -> list[tuple[list[_Join], EncodedManifest]]:
         """Encode what is due in leaves."""
-        due = [joins for leaf in leaves if (joins := self._due(leaf))]
+        plans = [plan_leaf_fold(self.configuration, leaf) for leaf in leaves]
+        due = [j for j in [list(self._joins(plan)) for plan in plans if plan is not None] if j]
         target, default = self.configuration.sets[0], self.configuration.sets[-1]
         encoded: list[tuple[list[_Join], EncodedManifest]] = []
         for joins in due[:_LEAVES_PER_COMMIT]:
@@ -185,10 +186,6 @@ class LeafFolds:
         return encoded + [
             (group, self._encoded(group, None)) for group in fill_in_order(default, rest, _weight)
         ]
-
-    def _due(self, leaf: Sequence[SymbolPacking]) -> list[_Join]:
-        plan = plan_leaf_fold(self.configuration, leaf)
-        return [] if plan is None else list(self._joins(plan))
 
     def _joins(self, plan: LeafFold) -> Iterator[_Join]:
         for name in plan.symbols:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -105,7 +105,7 @@ class PackedRows:
         self.extents = tuple(extents)
         self.staged = staged
         self._open = functools.partial(staged.open, state.id)
-        self._row_ends = list(itertools.accumulate(each.rows for each in extents))
+        self._row_ends = list(itertools.accumulate([each.rows for each in extents]))
         self._cuts: dict[int, int] = {}
 
     @cached
@@ -151,7 +151,8 @@ class PackedRows:
 
     def between(self, start: int, stop: int) -> tuple[ManifestEntry, ...]:
         """Return the extents of segments ``[start, stop)``, which are places to cut at."""
-        low, high = self._row_at(start), self._row_at(stop)
+        ends = self._rows_by_segment
+        low, high = (ends[at] if at in ends else self._cuts[at] for at in (start, stop))
         found = []
         at = bisect_right(self._row_ends, low)
         position = self._row_ends[at] - self.extents[at].rows
@@ -173,18 +174,10 @@ class PackedRows:
         return self._open(extent.reference).holdings.rows_of(self.state.id) == extent.rows
 
     @cached
-    def _segment_ends(self) -> list[int]:
-        return list(itertools.accumulate(self.counts))
-
-    def _row_at(self, segment: int) -> int:
-        """Return the row at which a segment begins."""
-        if segment == 0:
-            return 0
-        ends = self._segment_ends
-        at = bisect_left(ends, segment)
-        if ends[at] == segment:
-            return self._row_ends[at]
-        return self._cuts[segment]
+    def _rows_by_segment(self) -> dict[int, int]:
+        """The row at which an extent begins, by its first segment; its end by theirs."""
+        segments = itertools.accumulate(self.counts, initial=0)
+        return dict(zip(segments, [0, *self._row_ends], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
