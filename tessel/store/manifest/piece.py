@@ -250,7 +250,9 @@ class SegmentSource:
 
     def fetch(self, wanted: Sequence[Wanted]) -> None:
         """Fetch rows of columns of several pieces in one round trip; they are far."""
-        self._reader.fetch(wanted)
+        from tessel.store.segment.fetch import fetch
+
+        fetch(self._reader.source, wanted)
 
     def lazy_rows(self, piece: PieceSource) -> LazyRows:
         """Return the rows of a piece, each column of which is read when it is touched."""

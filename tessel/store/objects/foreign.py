@@ -136,15 +136,11 @@ class LocalForeignObjects:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.realpath(os.fspath(root))
-        self._named = os.path.abspath(os.fspath(root))
+        self.uri = os.path.abspath(os.fspath(root))
+        """The directory, as it was given."""
 
     def __repr__(self) -> str:
-        return f"<LocalForeignObjects {self._named!r}>"
-
-    @property
-    def uri(self) -> str:
-        """The absolute path of the directory, as it was given."""
-        return self._named
+        return f"<LocalForeignObjects {self.uri!r}>"
 
     def size(self, name: str) -> int:
         """Return the length of a file in bytes."""
@@ -174,7 +170,7 @@ class LocalForeignObjects:
                     held.append(_step(part, os.O_DIRECTORY, held[-1]))
                 held.append(_step(last, os.O_NONBLOCK | os.O_NOCTTY, held[-1]))
             except FileNotFoundError:
-                raise object_absent(name, self._named) from None
+                raise object_absent(name, self.uri) from None
             except OSError as error:
                 raise self._refused(name, error.strerror or str(error)) from error
             if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
@@ -184,7 +180,7 @@ class LocalForeignObjects:
             if isinstance(error, StoreError) or not error.errno:
                 raise
             raise StoreError(
-                f"could not read object {name!r}: {error.strerror}", object=name, uri=self._named
+                f"could not read object {name!r}: {error.strerror}", object=name, uri=self.uri
             ) from error
         finally:
             for descriptor in held:
@@ -192,10 +188,10 @@ class LocalForeignObjects:
 
     def _refused(self, name: str, why: str) -> StoreAccessError:
         return StoreAccessError(
-            f"object {name!r} in {self._named!r} is not read: {why}",
+            f"object {name!r} in {self.uri!r} is not read: {why}",
             hint="plain files are, below directories that are no links",
             object=name,
-            uri=self._named,
+            uri=self.uri,
         )
 
 

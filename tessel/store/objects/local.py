@@ -61,15 +61,15 @@ class LocalObjects:
     """
 
     def __init__(self, root: str | os.PathLike[str], *, mapped: bool = True) -> None:
-        self.uri = self._root = os.path.abspath(os.fspath(root))
+        self.uri = os.path.abspath(os.fspath(root))
         self.mapped = mapped
         self._durable: set[str] = set()
-        self._reserve = os.path.join(self._root, TEMPORARY, _RESERVE)
+        self._reserve = os.path.join(self.uri, TEMPORARY, _RESERVE)
         self._freeing: set[object] = set()
         self._reserved = self._given_back = False
 
     def __repr__(self) -> str:
-        return f"<LocalObjects {self._root!r}>"
+        return f"<LocalObjects {self.uri!r}>"
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -82,9 +82,9 @@ class LocalObjects:
             When the disk refuses; when the file system has no hard links; with the attribute
             ``landed="unknown"`` when the object has its name but may not survive power loss.
         """
-        target = object_path(self._root, name)
+        target = object_path(self.uri, name)
         durable = current().fsync
-        temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
+        temporary = os.path.join(self.uri, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
         try:
             self._write(temporary, target, data, durable)
         except OSError as error:
@@ -102,7 +102,7 @@ class LocalObjects:
             return False
         except OSError as error:
             raise (
-                _no_links(self._root, error)
+                _no_links(self.uri, error)
                 if error.errno in _NO_LINKS
                 else object_failed("name", name, error)
             ) from error
@@ -156,25 +156,25 @@ class LocalObjects:
         if error.errno not in NO_ROOM:
             return object_failed("write", name, error)
         reserve = os.path.exists(self._reserve)
-        return DiskFullError.at(self._root, name, error.errno, reserve=reserve)
+        return DiskFullError.at(self.uri, name, error.errno, reserve=reserve)
 
     def make_durable(self, name: str) -> None:
         """Sync the directory of an object, which its writer may not have done yet."""
         if current().fsync:
             with _telling("sync", name):
-                sync_directory(os.path.dirname(object_path(self._root, name)))
+                sync_directory(os.path.dirname(object_path(self.uri, name)))
 
     def delete(self, name: str) -> None:
         """Remove an object."""
         with _telling("remove", name), contextlib.suppress(FileNotFoundError):
-            os.unlink(object_path(self._root, name))
+            os.unlink(object_path(self.uri, name))
 
     def _make_directory(self, path: str, durable: bool) -> None:
         """Make a directory and its parents, and sync each parent once: others may have made it."""
         if path in self._durable:
             return
         parent = os.path.dirname(path)
-        if (path != self._root and path.startswith(self._root)) or not os.path.isdir(parent):
+        if (path != self.uri and path.startswith(self.uri)) or not os.path.isdir(parent):
             self._make_directory(parent, durable)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
@@ -193,7 +193,7 @@ class LocalObjects:
         return self._read(name, offset, length)
 
     def _read(self, name: str, offset: int, length: int | None) -> pa.Buffer:
-        descriptor = open_object(self._root, name)
+        descriptor = open_object(self.uri, name)
         try:
             with _telling("read", name):
                 size = os.fstat(descriptor).st_size
@@ -214,7 +214,7 @@ class LocalObjects:
         yield from itertools.islice(self._walk(prefix, after), limit)
 
     def _walk(self, prefix: str, after: str | None) -> Iterator[str]:
-        folder = os.path.join(self._root, *prefix.split("/")[:-1]) if prefix else self._root
+        folder = os.path.join(self.uri, *prefix.split("/")[:-1]) if prefix else self.uri
         try:
             with os.scandir(folder) as entries:
                 # Names are compared with their "/" so that the order is that of whole names.
@@ -238,34 +238,34 @@ class LocalObjects:
     def size(self, name: str) -> int:
         """Return the length of an object in bytes."""
         try:
-            return os.stat(object_path(self._root, name)).st_size
+            return os.stat(object_path(self.uri, name)).st_size
         except (FileNotFoundError, NotADirectoryError):
-            raise object_absent(name, self._root) from None
+            raise object_absent(name, self.uri) from None
         except OSError as error:
             raise object_failed("look at", name, error) from error
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
-        return os.path.isfile(object_path(self._root, name))
+        return os.path.isfile(object_path(self.uri, name))
 
     def inventory(self, prefix: str = "") -> Iterator[ObjectFacts]:
         """Yield names, sizes and times of writing."""
         for name in self.list(prefix):
             # Not checked: names that no object can have are listed too.
-            found = _facts(os.path.join(self._root, *name.split("/")), name)
+            found = _facts(os.path.join(self.uri, *name.split("/")), name)
             if found is not None:
                 yield found
 
     def modified_us(self, name: str) -> int:
         """Return when the file was written; giving it its name leaves that as it is."""
-        found = _facts(object_path(self._root, name), name)
+        found = _facts(object_path(self.uri, name), name)
         if found is None:
-            raise object_absent(name, self._root)
+            raise object_absent(name, self.uri)
         return found.modified_us
 
     def leftovers(self) -> Iterator[ObjectFacts]:
         """Yield the temporary files that are there; locks are none."""
-        folder = os.path.join(self._root, TEMPORARY)
+        folder = os.path.join(self.uri, TEMPORARY)
         names: Iterable[str] = ()
         with _telling("list", TEMPORARY), contextlib.suppress(FileNotFoundError):
             names = sorted(os.listdir(folder))
@@ -277,7 +277,7 @@ class LocalObjects:
     def remove_leftover(self, name: str) -> None:
         """Remove a temporary file."""
         with _telling("remove", name), contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self._root, TEMPORARY, name))
+            os.unlink(os.path.join(self.uri, TEMPORARY, name))
 
 
 def object_path(root: str, name: str) -> str:

@@ -24,14 +24,15 @@ class MemoryObjects:
     """A dictionary of objects; satisfies :class:`~tessel.store.objects.base.ObjectStore`."""
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
+        self.uri = uri
+        """``memory://`` and the name."""
         self._data: dict[str, pa.Buffer] = {}
         self._modified_us: dict[str, int] = {}
         self._names: list[str] = []
         """Sorted: each commit lists the log, of which it wants a few of many names."""
 
     def __repr__(self) -> str:
-        return f"<MemoryObjects {self._uri!r}: {len(self._data)} objects>"
+        return f"<MemoryObjects {self.uri!r}: {len(self._data)} objects>"
 
     @staticmethod
     def named(name: str) -> MemoryObjects:
@@ -43,11 +44,6 @@ class MemoryObjects:
             if name in _unnamed:
                 return _unnamed[name]
             return _named.setdefault(name, MemoryObjects(f"memory://{name}"))
-
-    @property
-    def uri(self) -> str:
-        """``memory://`` and the name."""
-        return self._uri
 
     def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
         """Write an object unless one of that name exists; the bytes are copied."""
@@ -64,7 +60,7 @@ class MemoryObjects:
         with _lock:
             found = self._data.get(check_name(name))
         if found is None:
-            raise object_absent(name, self._uri)
+            raise object_absent(name, self.uri)
         return found
 
     def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
@@ -116,7 +112,7 @@ class MemoryObjects:
         with _lock:
             found = self._modified_us.get(check_name(name))
         if found is None:
-            raise object_absent(name, self._uri)
+            raise object_absent(name, self.uri)
         return found
 
 

@@ -117,7 +117,9 @@ class LazyRows:
 
     def _fetch(self, column_ids: Iterable[int], rows: Rows) -> None:
         """Fetch rows of columns; bytes are far."""
-        self._reader.fetch([self.wanted(column_ids, [rows])])
+        from tessel.store.segment.fetch import fetch
+
+        fetch(self._reader.source, [self.wanted(column_ids, [rows])])
 
     def column(
         self,

@@ -38,7 +38,7 @@ from tessel.store.segment.sources import (
 )
 
 if TYPE_CHECKING:
-    from tessel.store.segment.fetch import Rows, Wanted
+    from tessel.store.segment.fetch import Rows
     from tessel.store.segment.lazy_rows import LazyRows
 
 
@@ -152,12 +152,6 @@ class SegmentReader:
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
         by_id = dict(zip(column_ids, nodes, strict=True))
         return LazyRows(self, key, segment, by_id, row_start, row_stop)
-
-    def fetch(self, wanted: Sequence[Wanted]) -> None:
-        """Fetch rows of columns of several segments in one round trip; they are far."""
-        from tessel.store.segment.fetch import fetch
-
-        fetch(self.source, wanted)
 
     def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
         """Return single rows of some columns of a segment.
