@@ -23,8 +23,8 @@ from tessel.errors.arguments import checks_arguments, names_ours
 from tessel.forking import after_fork
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.pending import MergedBatch, Pending, cell_of, merge_same_time
-from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
-from tessel.store.events.timeline import EventIds, Timeline, check_component, check_entity, id_bytes
+from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE
+from tessel.store.events.timeline import EventIds, Timeline, check_component, check_entity
 from tessel.store.events.timeline import time_point_of as times_of
 
 
@@ -140,13 +140,21 @@ class Recorder(Closing):
         pending = self._pending.get(key)
         if pending is None or bool(times) == timeless:
             pending = self._begin(entity, components, times, timeless)
-        values = pending.checked(components, times)
+        self._keep(key, pending, pending.checked(components, times))
+
+    def clear(self, entity: str, /, *, recursive: bool = False, **times: Any) -> None:
+        """Clear an entity, with ``recursive`` all below it; without a time what is timeless."""
+        mark = CLEAR_RECURSIVE if recursive else CLEAR
+        pending = Pending(check_entity(entity), tuple(times_of(times)), {mark: pa.bool_()})
+        key = (entity, mark, None, *times)
+        self._keep(key, pending, pending.checked({mark: True}, times))
+
+    def _keep(self, key: tuple[Any, ...], pending: Pending, values: tuple[Any, ...]) -> None:
+        """Keep an event that was checked, with those of its kind that wait."""
         with self._lock:
             if self._closed:
                 raise InvalidInputError("the recorder is closed")
-            if self._pending.get(key) is not pending:
-                self._pending.setdefault(key, pending)
-                pending = self._pending[key]
+            pending = self._pending.setdefault(key, pending)
             pending.add(self._ids.next(), values)
             self._rows += 1
             self._bytes += pending.row_bytes
@@ -156,22 +164,6 @@ class Recorder(Closing):
             self.flush()
         elif first:
             self._start()
-
-    def clear(self, entity: str, /, *, recursive: bool = False, **times: Any) -> None:
-        """Clear an entity, with ``recursive`` all below it; without a time what is timeless."""
-        row = Row.clear(id_bytes(*self._ids.next()), entity, times, recursive=recursive)
-        mark = CLEAR_RECURSIVE if recursive else CLEAR
-        key = (entity, mark, None, *times)
-        with self._lock:
-            pending = self._pending.get(key)
-            if pending is None:
-                timelines = tuple(sorted(row.time_point, key=lambda each: each.name))
-                pending = self._pending[key] = Pending(entity, timelines, {mark: pa.bool_()})
-            ordered = {each.name: times[each.name] for each in pending.timelines}
-            values = pending.checked({mark: True}, ordered)
-            pending.add(self._ids.next(), values)
-            self._rows += 1
-        self._start()
 
     def flush(self) -> None:
         """Hand on all that was logged before this call; return when the sink has it.

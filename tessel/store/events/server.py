@@ -38,18 +38,10 @@ class EventServer(Closing):
     ----------
     insert
         What takes the events, all of a request or none.
-    address
-        ``("127.0.0.1", 9000)``, with port 0 for a free one; or the path of a UNIX socket, which
-        only its owner may use.
-    max_request_bytes
-        Of one request; a producer learns it when it connects, and sends more requests.
-    max_producers
-        How many may be connected.
-    request_seconds
-        How long the rest of a request may take after its first byte, and the producer to read the
-        reply. Between requests a producer may be silent for as long as it likes.
-    on_error
-        Called with what was refused, on a thread of the server. The producer is told in any case.
+    address, max_request_bytes, max_producers, request_seconds, on_error
+        See ``LiveStore.serve``. Only its owner may use a UNIX socket; a producer learns how many
+        bytes a request may have when it connects, has as many seconds to read the reply, and may be
+        silent between requests; ``on_error`` is called on a thread of the server.
 
     Notes
     -----

@@ -210,6 +210,8 @@ def test_an_error_of_the_sink_is_raised_by_flush_and_its_events_wait():
     assert sink.taken == 2
     with pytest.raises(InvalidInputError, match="is closed"):
         recorder.log("a", {"x": 1.0}, frame=1)
+    with pytest.raises(InvalidInputError, match="is closed"):
+        recorder.clear("a", frame=1)
 
 
 def test_who_logs_past_what_may_wait_is_told_that_the_sink_fails():
