@@ -144,7 +144,7 @@ def _seen(
             meter = heard if isinstance(heard, Meter) else Meter()
             if meter is not heard:
                 stack.enter_context(meter.told())
-            from tessel.display.cells import cell_text
+            from tessel.display.documents import cell_text
 
             title = f"{verb} {cell_text(of)}".rstrip()
             stack.enter_context(_drawer.watching(_Watched(title, meter, show)))

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from tessel.arrays import concat_tables, is_number
 from tessel.cli.output import Output, printable
-from tessel.display.cells import shortened
+from tessel.display.documents import shortened
 
 LOG_WIDTH = 120
 _FIRST_ROWS, _LAST_ROWS = 10, 5

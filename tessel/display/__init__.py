@@ -14,8 +14,7 @@ __getattr__ = names_from(
         "diagrams": "render_dot render_mermaid",
         "documents": "Document Edge Facts Graph Lane Lanes Node Part Section Span Table Tree "
         "render_json",
-        "html": "render_html",
-        "page": "render_page",
+        "html": "render_html render_page",
         "text": "render_text",
     },
 )

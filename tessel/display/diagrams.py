@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tessel.display.cells import cell_text, labelled_lines
-from tessel.display.documents import Document, Graph, Part, Section, Tree, graph_of_tree
+from tessel.display.documents import (
+    Document,
+    Graph,
+    Part,
+    Section,
+    Tree,
+    cell_text,
+    graph_of_tree,
+    labelled_lines,
+)
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 

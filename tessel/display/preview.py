@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.types as arrow_types
 
 from tessel.arrays import arrow_array, is_number
-from tessel.display.cells import ELLIPSIS
-from tessel.display.documents import Table
+from tessel.display.documents import ELLIPSIS, Table
 from tessel.errors import InvalidInputError
 
 _SHOWN_ITEMS = 8

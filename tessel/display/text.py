@@ -5,8 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 
-from tessel.display.cells import (
+from tessel.display.documents import (
     ELLIPSIS,
+    Document,
+    Graph,
+    Lanes,
+    Part,
+    Section,
+    Table,
+    Tree,
     axis_text,
     cell_text,
     facts_text,
@@ -14,7 +21,6 @@ from tessel.display.cells import (
     shortened,
     text_width,
 )
-from tessel.display.documents import Document, Graph, Lanes, Part, Section, Table, Tree
 from tessel.errors import UnsupportedTypeError
 
 _DEFAULT_WIDTH = 120

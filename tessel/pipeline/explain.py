@@ -22,8 +22,7 @@ import pyarrow as pa
 from tessel.arrays import table_of_rows
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
-from tessel.display.cells import shortened
-from tessel.display.documents import Document, Part, Table
+from tessel.display.documents import Document, Part, Table, shortened
 from tessel.display.shown import Shown
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass

@@ -164,7 +164,7 @@ class Profile(Shown):
 
         Raises InvalidInputError where no file can be written; the result is there all the same.
         """
-        from tessel.display.page import render_page
+        from tessel.display.html import render_page
         from tessel.pipeline.run_page import page_of
 
         write_text(path, render_page(page_of(self)))

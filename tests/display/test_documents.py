@@ -28,8 +28,7 @@ from tessel.display import (
     render_page,
     render_text,
 )
-from tessel.display.cells import shortened, text_width
-from tessel.display.documents import layers
+from tessel.display.documents import layers, shortened, text_width
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 
 TABLE = Table(
