@@ -60,14 +60,14 @@ from tessel.compat.arcticdb.items import (
     WriteMetadataPayload,
     WritePayload,
 )
-from tessel.compat.arcticdb.lazy import (
+from tessel.compat.arcticdb.library import Library
+from tessel.compat.arcticdb.query import (
     LazyDataFrame,
     LazyDataFrameAfterJoin,
     LazyDataFrameCollection,
+    QueryBuilder,
     concat,
 )
-from tessel.compat.arcticdb.library import Library
-from tessel.compat.arcticdb.query import QueryBuilder
 
 __all__ = [
     "Arctic",

@@ -5,7 +5,7 @@ Where one of their classes covers what several of ours say, the name stands for 
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import Enum
 
 from tessel import errors
 
@@ -25,29 +25,17 @@ DuplicateKeyException = errors.CommitConflictError
 PermissionException = (errors.ReadOnlyStoreError, errors.StoreAccessError)
 
 
-class ErrorCategory(Enum):
-    """What an error is about."""
+ErrorCategory = Enum(
+    "ErrorCategory", "INTERNAL NORMALIZATION MISSING_DATA SCHEMA STORAGE SORTING USER_INPUT"
+)
+"""What an error is about."""
 
-    INTERNAL = auto()
-    NORMALIZATION = auto()
-    MISSING_DATA = auto()
-    SCHEMA = auto()
-    STORAGE = auto()
-    SORTING = auto()
-    USER_INPUT = auto()
-
-
-class ErrorCode(Enum):
-    """What an error is, as far as ours are told apart."""
-
-    E_NO_SUCH_VERSION = auto()
-    E_COLUMN_DOESNT_EXIST = auto()
-    E_UNSORTED_DATA = auto()
-    E_DESCRIPTOR_MISMATCH = auto()
-    E_INVALID_USER_ARGUMENT = auto()
-    E_KEY_NOT_FOUND = auto()
-    E_RUNTIME_ERROR = auto()
-
+ErrorCode = Enum(
+    "ErrorCode",
+    "E_NO_SUCH_VERSION E_COLUMN_DOESNT_EXIST E_UNSORTED_DATA E_DESCRIPTOR_MISMATCH "
+    "E_INVALID_USER_ARGUMENT E_KEY_NOT_FOUND E_RUNTIME_ERROR",
+)
+"""What an error is, as far as ours are told apart."""
 
 _CODES = [
     (errors.SymbolNotFoundError, ErrorCode.E_NO_SUCH_VERSION, ErrorCategory.MISSING_DATA),

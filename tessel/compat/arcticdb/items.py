@@ -21,11 +21,8 @@ class OutputFormat(StrEnum):
     POLARS = "POLARS"
 
 
-class StagedDataFinalizeMethod(Enum):
-    """Whether staged rows replace those of a symbol or come behind them."""
-
-    WRITE = auto()
-    APPEND = auto()
+StagedDataFinalizeMethod = Enum("StagedDataFinalizeMethod", "WRITE APPEND")
+"""Whether staged rows replace those of a symbol or come behind them."""
 
 
 class MergeAction(StrEnum):
@@ -128,13 +125,8 @@ class DataError(NamedTuple):
         return str(self.exception)
 
 
-class VersionRequestType(Enum):
-    """How a version was asked for."""
-
-    LATEST = auto()
-    SPECIFIC = auto()
-    SNAPSHOT = auto()
-    TIMESTAMP = auto()
+VersionRequestType = Enum("VersionRequestType", "LATEST SPECIFIC SNAPSHOT TIMESTAMP")
+"""How a version was asked for."""
 
 
 class SymbolVersion(NamedTuple):

@@ -22,8 +22,13 @@ from tessel.compat.arcticdb.items import (
     WriteMetadataPayload,
     WritePayload,
 )
-from tessel.compat.arcticdb.lazy import LazyDataFrameCollection
-from tessel.compat.arcticdb.query import QueryBuilder, group_key, join_kind, tessel_query
+from tessel.compat.arcticdb.query import (
+    LazyDataFrameCollection,
+    QueryBuilder,
+    group_key,
+    join_kind,
+    tessel_query,
+)
 from tessel.compat.arcticdb.reading import index_levels, rows_as
 from tessel.compat.arcticdb.writing import Writes
 from tessel.errors import InvalidInputError, PlanError, TesselError, UnknownVerbError, repeated

@@ -24,8 +24,13 @@ from tessel.compat.arcticdb.items import (
     VersionedItem,
     VersionInfo,
 )
-from tessel.compat.arcticdb.lazy import LazyDataFrame
-from tessel.compat.arcticdb.query import QueryBuilder, bounds, group_key, tessel_query
+from tessel.compat.arcticdb.query import (
+    LazyDataFrame,
+    QueryBuilder,
+    bounds,
+    group_key,
+    tessel_query,
+)
 from tessel.errors import (
     InvalidInputError,
     NotFoundError,
@@ -228,11 +233,10 @@ class Reads:
 
     def has_symbol(self, symbol: str, as_of: Any = None) -> bool:
         """Return whether a symbol exists, at a version."""
-        try:
+        with contextlib.suppress(NotFoundError):
             self.store.view(symbol, as_of=self._as_of(symbol, as_of))
-        except NotFoundError:
-            return False
-        return True
+            return True
+        return False
 
     def list_symbols(self, snapshot_name: str | None = None, regex: str | None = None) -> list[str]:
         """Return the names of the symbols, of a snapshot, in which a pattern is found."""
@@ -307,8 +311,7 @@ class Reads:
 
     def list_snapshots(self, load_metadata: bool = True) -> Any:
         """Return the names of the snapshots; with ``load_metadata`` as keys, each with None."""
-        tags = map(_name_of, self.store.tags())
-        names = [name for name in tags if not name.startswith("arcticdb.")]
+        names = [n for n in map(_name_of, self.store.tags()) if not n.startswith("arcticdb.")]
         return dict.fromkeys(names) if load_metadata else names
 
     def snapshot(
@@ -327,11 +330,8 @@ class Reads:
         RefExistsError
             For a name that was used before.
         """
-        for name, value in (
-            ("metadata", metadata),
-            ("skip_symbols", skip_symbols),
-            ("versions", versions),
-        ):
+        parts = {"metadata": metadata, "skip_symbols": skip_symbols, "versions": versions}
+        for name, value in parts.items():
             if value:
                 raise InvalidInputError(
                     f"snapshot({snapshot_name!r}) takes no {name}",
