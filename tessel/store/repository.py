@@ -446,7 +446,7 @@ class Repository(Bulk):
         >>> store.version, store.symbols()
         (3, ['a', 'trades'])
         """
-        from tessel.store.operations.metadata import checked_metadata
+        from tessel.store.operations.working import checked_metadata
 
         self.check_writable()
         attached = None if metadata is None else {ATTACHED: checked_metadata(metadata)}

@@ -51,7 +51,7 @@ def add_column(
     schema = TableSchema(state.schema.arrow.append(pa.field(name, kind)), state.schema.index)
     ids = {**state.column_ids, name: state.next_column_id}
     if column is None or not state.rows:
-        working.change_schema(schema, ids, state.next_column_id + 1, "add column")
+        working.change_schema(schema, ids, "add column")
         return
     own = pa.schema([(name, kind)])
     table = normalise(pa.table([column], names=[name]), own)
@@ -83,9 +83,7 @@ def _fill(
     (name,) = table.column_names
     rows = working.state.rows
     extents = _with_values(stage, working, table, ids[name]) if rows else ()
-    working.change_schema(
-        schema, ids, max(working.state.next_column_id, ids[name] + 1), "fill column"
-    )
+    working.change_schema(schema, ids, "fill column")
     if rows:
         working.splice([Edit(0, rows, extents)], "fill column")
 
@@ -109,7 +107,7 @@ def drop_column(stage: Stage, symbol: str, name: str) -> None:
             column=name,
         )
     ids = {other: state.column_ids[other] for other in kept}
-    working.change_schema(state.schema.select(kept), ids, state.next_column_id, "drop column")
+    working.change_schema(state.schema.select(kept), ids, "drop column")
 
 
 def rename_columns(stage: Stage, symbol: str, names: Mapping[str, str]) -> None:
@@ -124,7 +122,7 @@ def rename_columns(stage: Stage, symbol: str, names: Mapping[str, str]) -> None:
     index = state.schema.index
     schema = TableSchema(pa.schema(fields), None if index is None else names.get(index, index))
     ids = {names.get(name, name): number for name, number in state.column_ids.items()}
-    working.change_schema(schema, ids, state.next_column_id, "rename column")
+    working.change_schema(schema, ids, "rename column")
 
 
 def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
@@ -152,7 +150,7 @@ def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
         arrow = arrow.set(arrow.get_field_index(name), pa.field(name, new))
     if arrow != state.schema.arrow:
         schema = TableSchema(arrow, state.schema.index)
-        working.change_schema(schema, dict(state.column_ids), state.next_column_id, "widen")
+        working.change_schema(schema, state.column_ids, "widen")
 
 
 def _having(stage: Stage, symbol: str, given: object, what: str, example: str) -> Working:

@@ -33,7 +33,6 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, r
 from tessel.store.index_column import Run, merge_ordered, time_text
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.names import segment_name
-from tessel.store.operations.metadata import checked_metadata
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import (
     StagedRows,
@@ -44,6 +43,7 @@ from tessel.store.operations.staged import (
 )
 from tessel.store.operations.taking import FINALIZED, Merged, objection
 from tessel.store.operations.upsert import upsert
+from tessel.store.operations.working import checked_metadata
 from tessel.store.operations.write_ids import WRITE_IDS, WriteId, logged_id, with_write
 
 Mode = Literal["write", "append", "update", "upsert"]
@@ -100,7 +100,10 @@ def finalize(
     stage.objections.append(objection(symbol, staged, write_id))
     tables = _tables_of(stage, staged)
     if mode == "upsert":
-        _upsert(stage, symbol, staged, schema, keys or ())
+        # Rows of all stages are read: any may have a key of the symbol.
+        parts = (_rows_of(stage, each, schema.arrow, current().segment_rows) for each in staged)
+        rows = itertools.chain([schema.empty()], *parts)
+        upsert(stage, symbol, rows, keys=keys or ())
     else:
         groups = _groups([each for each in staged if each.rows], schema.index, sort)
         if mode == "append":
@@ -161,8 +164,7 @@ def _add(
     """Add rows to the end, or put them in place of those in the range of their times."""
     working = stage.existing(symbol)
     if target.schema != working.state.schema:
-        ids = dict(target.column_ids)
-        working.change_schema(target.schema, ids, target.next_column_id, "widen")
+        working.change_schema(target.schema, target.column_ids, "widen")
     if mode == "append" and extents:
         working.append(extents)
     elif extents:
@@ -171,20 +173,6 @@ def _add(
         assert high is not None
         start, stop = stage.reader(working.state).rows_between(low, high)
         working.splice([Edit(start, stop, tuple(extents), (low, high))], "update", [(low, high)])
-
-
-def _upsert(
-    stage: Stage,
-    symbol: str,
-    staged: Sequence[StagedRows],
-    schema: TableSchema,
-    keys: Sequence[str],
-) -> None:
-    """Replace rows by key by those of all stages, which are read for it, and add those left."""
-    rows = itertools.chain.from_iterable(
-        _rows_of(stage, each, schema.arrow, current().segment_rows) for each in staged
-    )
-    upsert(stage, symbol, itertools.chain([schema.empty()], rows), keys=keys)
 
 
 # --- order ----------------------------------------------------------------------------------------

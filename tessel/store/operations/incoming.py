@@ -36,7 +36,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.arrays import concat_tables, empty_table
-from tessel.errors import ColumnNotFoundError, InvalidInputError, SchemaMismatchError, TesselError
+from tessel.errors import (
+    ColumnNotFoundError,
+    InvalidInputError,
+    SchemaMismatchError,
+    TesselError,
+)
 from tessel.expression.scalars import array_of
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
@@ -87,9 +92,7 @@ class Incoming:
 
             retype(stage, working, self.state, self.retyped)
         for kind in self.kinds:
-            state = self.state
-            ids = dict(state.column_ids)
-            working.change_schema(state.schema, ids, state.next_column_id, kind)
+            working.change_schema(self.state.schema, self.state.column_ids, kind)
 
 
 def take(working: Working, data: Any, evolve: Evolve = None) -> Incoming:

@@ -29,9 +29,9 @@ from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index, in_order
 from tessel.store.manifest.table import SegmentTable
 from tessel.store.names import check_symbol_name
-from tessel.store.operations.metadata import checked_metadata
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
+from tessel.store.operations.working import checked_metadata
 from tessel.store.segment.file_writer import check_encodings
 from tessel.store.segment.writer import assign_column_ids, column_slices
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
+from tessel.errors import InvalidInputError, UnicodeTextError
 from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.history.changes import (
@@ -122,19 +125,11 @@ class Working:
             edits.append(Edit(end, end, tuple(extents), touched, at_end=True))
         self.splice(edits, "append")
 
-    def change_schema(
-        self,
-        schema: TableSchema,
-        column_ids: dict[str, int],
-        next_column_id: int,
-        kind: str,
-    ) -> None:
-        """Change columns."""
+    def change_schema(self, schema: TableSchema, ids: Mapping[str, int], kind: str) -> None:
+        """Change columns, each with its id."""
+        next_id = max(self.state.next_column_id, 1 + max(ids.values()))
         self.state = dataclasses.replace(
-            self.state,
-            schema=schema,
-            column_ids=column_ids,
-            next_column_id=next_column_id,
+            self.state, schema=schema, column_ids=dict(ids), next_column_id=next_id
         )
         self._schema_kinds.add(kind)
 
@@ -209,3 +204,24 @@ class Working:
         if not found or len(found) < len(known):
             return None
         return min(low for low, _ in found), max(high for _, high in found)
+
+
+_HINT = "use text, numbers, booleans, None, lists and dictionaries with text keys"
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return metadata as they will come back; ``InvalidInputError`` where they would not."""
+    if metadata is None:
+        return {}
+    try:
+        # Not escaped, so that halves of surrogate pairs show.
+        text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
+        found: dict[str, Any] = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        told = f"the metadata of a symbol are plain JSON: {error}"
+        raise InvalidInputError(told, hint=_HINT) from error
+    UnicodeTextError.require(text, "the JSON of the metadata")
+    if found != dict(metadata):
+        told = "the metadata of a symbol would not come back as they are"
+        raise InvalidInputError(told, hint=_HINT)
+    return found
