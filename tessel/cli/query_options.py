@@ -97,11 +97,12 @@ def takes(
     return taking
 
 
-def _given(**asked: Any) -> Mapping[str, Any]:
+def those_given(**asked: Any) -> Mapping[str, Any]:
+    """Return the options that were given, by name."""
     return {name: value for name, value in asked.items() if value not in (None, [])}
 
 
-takes_options = takes("options", options_of(_OPTIONS, "Query"), _given)
+takes_options = takes("options", options_of(_OPTIONS, "Query"), those_given)
 """Gives a command the options of a query; its parameter ``options`` maps those that were given."""
 
 

@@ -95,13 +95,12 @@ def import_files(
     from tessel.store.file_kinds import FileOptions
     from tessel.store.files import Files
 
-    index, append, sort, evolve = asked.index, asked.append, asked.sort, asked.evolve
-    if evolve and (sort or not append):
+    if asked.evolve and (asked.sort or not asked.append):
         raise InvalidInputError(
             "--evolve is of rows that are added at the end, as they come",
-            hint="leave --sort out" if append else "give --append as well",
+            hint="leave --sort out" if asked.append else "give --append as well",
         )
-    formats, epochs = _time_formats(asked.time_format or (), index)
+    formats, epochs = _time_formats(asked.time_format or (), asked.index)
     names = () if asked.no_header else None  # of columns without a header line
     with _on_disk(files) as paths:
         options = FileOptions(
@@ -119,62 +118,44 @@ def import_files(
         )
         # A dry run is the same write into memory: every check of the real one, nothing on disk.
         target = (
-            _memory(store, asked.branch, symbol if append else None)
+            _memory(store, asked.branch, symbol if asked.append else None)
             if asked.dry_run
             else ts.open(store, branch=asked.branch)
         )
-        stored = target.schema(symbol) if append and symbol in target.symbols() else None
+        stored = target.schema(symbol) if asked.append and symbol in target.symbols() else None
         rows = Files(paths, options, None if stored is None else stored.arrow)
-        if stored is not None and index not in (None, stored.index):
+        if stored is not None and asked.index not in (None, stored.index):
             raise InvalidInputError(
-                f"--index {index}: the index of symbol {symbol!r} is {stored.index}",
+                f"--index {asked.index}: the index of symbol {symbol!r} is {stored.index}",
                 hint="leave --index out, or write the symbol anew without --append",
             )
-        index = index if stored is None else stored.index
+        asked.index = asked.index if stored is None else stored.index
         parts = [None] if asked.one_commit else list(range(len(rows)))
         run = run_name(symbol, paths)
         done = _done(target, symbol, run, len(parts)) if asked.resume else 0
         taken = 0
         with operation("import", symbol):
             for at in parts[done:]:
-                with _telling_where(rows, at, index, append=append, sort=sort):
-                    taken += _commit(
-                        target,
-                        symbol,
-                        rows,
-                        at,
-                        index=index,
-                        sort=sort,
-                        message=f"{run} {(at or 0) + 1}/{len(parts)}",
-                        append=append or bool(at),
-                        evolve=evolve,
-                    )
+                with _telling_where(rows, at, asked):
+                    message = f"{run} {(at or 0) + 1}/{len(parts)}"
+                    taken += _commit(target, symbol, rows, at, message, asked)
         make_output(output).facts(
             {
                 "symbol": symbol,
                 "rows": taken,
                 "columns": len(rows.schema),
-                "index": index,
+                "index": asked.index,
                 "version": "none: dry run" if asked.dry_run else target.version,
                 **({"guessed": "; ".join(rows.notes)} if rows.notes else {}),
             }
         )
 
 
-def _commit(
-    store: Any,
-    symbol: str,
-    files: Any,
-    at: int | None,
-    *,
-    index: str | None,
-    sort: bool,
-    message: str,
-    append: bool,
-    evolve: Sequence[str] | None,
-) -> int:
+def _commit(store: Any, symbol: str, files: Any, at: int | None, message: str, asked: Any) -> int:
     """Write one file, or all of them (``at`` is None), in one commit; return its rows."""
     from tessel.store.operations.taking import discard_staged
+
+    index, append = asked.index, asked.append or bool(at)
 
     def take(batches: Iterator[Any]) -> int:
         rows = 0
@@ -188,7 +169,7 @@ def _commit(
         staged, is_sure = [], True
         try:
             with store.transaction(message) as transaction:
-                if sort and index is not None:
+                if asked.sort and index is not None:
                     # Sorted pieces are merged by time as the commit is written: no more than a
                     # piece is held, whatever the length of the file.
                     for number, piece in enumerate(_pieces(counted())):
@@ -199,9 +180,9 @@ def _commit(
                     mode = "append" if append else "write"
                     transaction.finalize(symbol, staged, mode=mode, sort=True)
                 elif append:
-                    transaction.append(symbol, counted(), evolve=evolve)
+                    transaction.append(symbol, counted(), evolve=asked.evolve)
                 else:
-                    transaction.write(symbol, counted(), index=index, sort=sort)
+                    transaction.write(symbol, counted(), index=index, sort=asked.sort)
                 is_sure = False  # of a commit that fails nobody knows whether it lands
             is_sure = True
         finally:
@@ -258,9 +239,7 @@ def _time_formats(
 
 
 @contextmanager
-def _telling_where(
-    rows: Any, at: int | None, index: str | None, *, append: bool, sort: bool
-) -> Iterator[None]:
+def _telling_where(rows: Any, at: int | None, asked: Any) -> Iterator[None]:
     """Tell where values lie that cannot be taken, and which options would help."""
     try:
         yield
@@ -268,10 +247,10 @@ def _telling_where(
         row = error.attributes.get("row")
         error.detail = rows.place(row, at)
         # Rows that go back within the file can be sorted, those before the symbol's cannot.
-        if append and row and not sort:
+        if asked.append and row and not asked.sort:
             written = "; with --resume, files that are written are left out" if at else ""
             error.hint = f"--sort sorts the rows first{written}"
-        elif append:
+        elif asked.append:
             error.hint = (
                 "rows before the last time of the symbol cannot be appended: import all its files "
                 "anew with --sort --one-commit, without --append; in Python, update() replaces "
@@ -281,8 +260,8 @@ def _telling_where(
             error.hint = "--sort --one-commit sorts the rows of all files by time"
         raise
     except (SchemaMismatchError, IndexColumnError) as error:
-        is_missing = index is not None and "row" in error.attributes
-        told = rows.missing(index) if is_missing else rows.misfits(index)
+        is_missing = asked.index is not None and "row" in error.attributes
+        told = (rows.missing if is_missing else rows.misfits)(asked.index)
         error.detail = "\n".join(filter(None, [error.detail, told])) or None
         raise
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tessel.cli.arguments import Form, Question, takes_query
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 from tessel.cli.output import OutputFormat, make_output
+from tessel.cli.query_options import Options, options_of, takes, those_given
 from tessel.errors import InvalidInputError
 
 
@@ -95,29 +96,23 @@ def explain(
 _ENDINGS = (".html", ".json", ".png", ".svg", ".pdf")
 
 
+_DRAWN: Options = {
+    "kind": (str, None, "line, area, bar, point or hist.", None, "what suits the columns"),
+    "x": (str, "COLUMN", "What lies from left to right."),
+    "y": (list, "COLUMN", "A column of numbers; repeatable."),
+    "color": (str, "COLUMN", "What colours tell apart."),
+}
+
+
 @takes_query
+@takes("drawn", options_of(_DRAWN), those_given)
 def plot(
     question: Question,
     file: Annotated[
         Path,
         typer.Option("--file", metavar="PATH", help=f"Where it goes: {', '.join(_ENDINGS)}"),
     ],
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind", help="line, area, bar, point or hist.", show_default="what suits the columns"
-        ),
-    ] = None,
-    x: Annotated[
-        str | None, typer.Option("--x", metavar="COLUMN", help="What lies from left to right.")
-    ] = None,
-    y: Annotated[
-        list[str] | None,
-        typer.Option("--y", metavar="COLUMN", help="A column of numbers; repeatable."),
-    ] = None,
-    color: Annotated[
-        str | None, typer.Option("--color", metavar="COLUMN", help="What colours tell apart.")
-    ] = None,
+    drawn: Any = None,
 ) -> None:
     """Draw the result of a query (extra ``plot``): lines over time, or bars over names."""
     if file.suffix not in _ENDINGS:
@@ -125,8 +120,7 @@ def plot(
             f"{str(file)!r} is of no kind that is drawn", hint=f"endings: {', '.join(_ENDINGS)}"
         )
     result = question.lazy().collect(executor=question.executor())
-    given = {"x": x, "y": y or None, "color": color}
-    chart = result.plot(kind, **{name: each for name, each in given.items() if each is not None})
+    chart = result.plot(**drawn)
     try:
         chart.save(str(file))
     except OSError as error:
