@@ -182,16 +182,10 @@ class MutableEventRow:
             For a struct of somebody else, which has no nulls.
         """
         self._arena._check(self._generation)
-        schema = self._arena.schema
-        layout = schema.field(field)
-        if not schema.null_bitmap_size:
-            raise InvalidInputError(
-                f"field {layout.name!r} of a struct of somebody else cannot be null",
-                field=layout.name,
-            )
+        layout, memory = self._arena.schema.field(field), self._arena._memory
+        self._arena.schema.mark_null(memory, layout, self._at)
         at = self._at + layout.offset
-        self._arena._memory[at : at + layout.size] = 0
-        self._arena._memory[self._null_byte(layout)] |= 1 << (layout.null_bit & 7)
+        memory[at : at + layout.size] = 0
 
     set_bool = _setter("bool", "a bool", bool)
     set_i8 = _setter("i8", "an int8", int)
@@ -236,7 +230,5 @@ class MutableEventRow:
         codec = arena.schema.codecs[layout.position]
         codec.pack_into(arena._memory.data, self._at + layout.offset, *values)
         if arena.schema.null_bitmap_size:
-            arena._memory[self._null_byte(layout)] &= ~(1 << (layout.null_bit & 7)) & 0xFF
-
-    def _null_byte(self, layout: FieldLayout) -> int:
-        return self._at + self._arena.schema.null_bitmap_offset + (layout.null_bit >> 3)
+            at = self._at + arena.schema.null_bitmap_offset + (layout.null_bit >> 3)
+            arena._memory[at] &= ~(1 << (layout.null_bit & 7)) & 0xFF

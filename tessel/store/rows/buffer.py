@@ -16,7 +16,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError, RowFormatError, SchemaMismatchError
 from tessel.expression.scalars import is_missing
 from tessel.store.rows.rows import BytesLike, Rows
-from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
+from tessel.store.rows.schema import Layout, RowSchema
 
 _FIRST_ROWS = 1024
 _CHUNK_BYTES = 1 << 24
@@ -58,7 +58,6 @@ class RowBuffer:
         self._chunk = bytearray(_FIRST_ROWS * schema.fixed_size)
         self._end = 0
         self._heaps = [bytearray() for field in schema.fields if field.is_variable]
-        self._bitmap = bytes(schema.null_bitmap_size)
         self.append = _appender(self)
 
     def extend(self, rows: Rows) -> None:
@@ -163,20 +162,17 @@ class RowBuffer:
                 f"a row of {len(values)} values, and the schema has {schema.field_count} fields",
                 hint=f"give a value for each of {', '.join(schema.names)}; None for null",
             )
-        bitmap = bytearray(self._bitmap)
+        record = bytearray(schema.fixed_size)
         stored: list[Any] = []
         for field, value in zip(schema.fields, values, strict=True):
             if is_missing(value):
-                self._mark_null(bitmap, field)
+                schema.mark_null(record, field)
                 nothing = b"" if field.is_variable else bytes(field.size)
                 stored.append(nothing if field.type.getter in ("str", "bytes") else 0)
             else:
                 stored.append(field.type.stored(value, field.name))
         self._check_heap(sum(len(data) for data in stored if isinstance(data, bytes)))
         self._grow()
-        record = memoryview(self._chunk)[self._end : self._end + schema.fixed_size]
-        if bitmap:
-            record[schema.null_bitmap_offset : schema.null_bitmap_offset + len(bitmap)] = bitmap
         heaps = iter(self._heaps)
         for field, codec, data in zip(schema.fields, schema.codecs, stored, strict=True):
             packed: tuple[Any, ...] = (data,)
@@ -185,15 +181,8 @@ class RowBuffer:
                 packed = len(heap), len(data)
                 heap += data
             codec.pack_into(record, field.offset, *packed)
+        self._chunk[self._end : self._end + schema.fixed_size] = record
         self._end += schema.fixed_size
-
-    def _mark_null(self, bitmap: bytearray, field: FieldLayout) -> None:
-        if not bitmap:
-            raise InvalidInputError(
-                f"field {field.name!r} of a struct of somebody else cannot be null",
-                field=field.name,
-            )
-        bitmap[field.null_bit >> 3] |= 1 << (field.null_bit & 7)
 
     def _check_heap(self, more: int) -> None:
         if sum(map(len, self._heaps)) + more > _MOST_HEAP_BYTES:

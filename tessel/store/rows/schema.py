@@ -18,7 +18,7 @@ import enum
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -254,6 +254,18 @@ class RowSchema:
                 f"no field {name} in rows of {len(self.fields)} fields", existing=self.names
             )
         return self.fields[name]
+
+    def mark_null(self, row: Any, field: FieldLayout, start: int = 0) -> None:
+        """Set the null bit of a field of the row that begins at a place of some memory.
+
+        Raises InvalidInputError for a struct of somebody else, which has no nulls.
+        """
+        if not self.null_bitmap_size:
+            raise InvalidInputError(
+                f"field {field.name!r} of a struct of somebody else cannot be null",
+                field=field.name,
+            )
+        row[start + self.null_bitmap_offset + (field.null_bit >> 3)] |= 1 << (field.null_bit & 7)
 
     @cached
     def _by_name(self) -> dict[str, FieldLayout]:
