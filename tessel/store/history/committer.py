@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.lazy import dataclass
@@ -213,21 +213,8 @@ _POLL_SECONDS = 0.002
 _LONGEST_PAUSE_INSTEAD_SECONDS = 0.5
 
 
-@runtime_checkable
-class SupportsAdvisoryLock(Protocol):
-    """An object store with an advisory lock of its own.
-
-    Without one, a local disk uses a lock file, and other stores a random pause.
-    """
-
-    def advisory_lock(self, name: str) -> AbstractContextManager[None]:
-        """Return a context that waits for the lock of that name, or gives up after a while."""
-
-
 def advisory_lock(objects: ObjectStore, name: str) -> AbstractContextManager[None]:
     """Return a context that waits for a lock and has it; ``name`` is lower-case letters."""
-    if isinstance(objects, SupportsAdvisoryLock):
-        return objects.advisory_lock(name)
     if isinstance(objects, LocalObjects):
         return _locked(os.path.join(objects.uri, TEMPORARY, f"turn-{name}"))
     _pause(_LONGEST_PAUSE_INSTEAD_SECONDS)

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 
@@ -318,26 +317,20 @@ def test_clocks_an_hour_off_leave_the_order_of_the_log(monkeypatch: pytest.Monke
 # --- advisory locks -------------------------------------------------------------------------------
 
 
-class _Turns(CountingObjects):
-    """Objects with an advisory lock of their own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.events: list[str] = []
-
-    def advisory_lock(self, name: str) -> AbstractContextManager[None]:
-        @contextlib.contextmanager
-        def held() -> Iterator[None]:
-            self.events.append(f"{name} begins")
-            yield
-            self.events.append(f"{name} ends")
-
-        return held()
-
-
 @pytest.mark.parametrize(("losses", "locks"), [(7, 0), (8, 1), (12, 1)])
-def test_a_writer_that_keeps_losing_asks_for_the_lock(losses: int, locks: int) -> None:
-    objects = _Turns()
+def test_a_writer_that_keeps_losing_asks_for_the_lock(
+    losses: int, locks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    @contextlib.contextmanager
+    def held(objects: object, name: str) -> Iterator[None]:
+        events.append(f"{name} begins")
+        yield
+        events.append(f"{name} ends")
+
+    monkeypatch.setattr("tessel.store.history.committer.advisory_lock", held)
+    objects = CountingObjects()
     history, other = opened(objects), opened(objects)
     put(history, "main", {"a": 0})
     left = list(range(losses))
@@ -350,7 +343,7 @@ def test_a_writer_that_keeps_losing_asks_for_the_lock(losses: int, locks: int) -
 
     objects.before_put = overtake
     assert put(history, "main", {"ours": 1}) == losses + 2
-    assert objects.events == ["commit begins", "commit ends"] * locks
+    assert events == ["commit begins", "commit ends"] * locks
 
 
 def test_one_at_a_time_has_the_turn_of_a_directory(tmp_path: Path) -> None:
