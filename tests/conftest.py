@@ -16,7 +16,7 @@ from tests.distribution import group_of, pytest_xdist_make_scheduler  # noqa: F4
 from tests.spark_fixtures import spark  # noqa: F401  (a fixture)
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-settings.register_profile("normal", max_examples=40, deadline=None, suppress_health_check=_quiet)
+settings.register_profile("normal", max_examples=25, deadline=None, suppress_health_check=_quiet)
 settings.register_profile("slow", settings.get_profile("normal"), max_examples=2_000)
 settings.load_profile(os.environ.get("TESSEL_TEST_PROFILE", "normal"))
 

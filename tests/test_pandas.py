@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessel as ts
@@ -23,6 +23,7 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.store.history.symbol import SymbolState
+from tests.profiles import cases
 
 DOCS = Path(__file__).parents[1] / "docs"
 TIMES = pd.DatetimeIndex(["2024-01-01", "2024-01-02", "2024-01-02"])
@@ -526,7 +527,7 @@ def _frames(draw: st.DrawFn) -> Any:
     return made if draw(st.integers(0, 4)) else made.iloc[:, 0]
 
 
-@settings(max_examples=500, deadline=None)
+@cases(150, 500)
 @given(_frames())
 def test_any_frame_comes_back(written: Any) -> None:
     store = ts.open("memory://")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tessel import QueryBuilder, options
@@ -23,12 +23,13 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tests.clauses.helpers import events
 from tests.collecting import collect_all
+from tests.profiles import cases
 from tests.strategies.queries import build, chains, query_tables
 from tests.strategies.tables import cut_into_segments
 from tests.written_results import assert_written
 
 
-@settings(max_examples=60)
+@cases(20, 60)
 @given(data=st.data())
 def test_a_symbol_gets_what_the_query_gives(data: st.DataObject) -> None:
     table, other = data.draw(query_tables(index=True)), data.draw(query_tables(max_rows=8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,17 +16,18 @@ from tessel.options import options
 from tessel.pipeline.executor import LocalExecutor, result_table
 from tessel.pipeline.planner.planner import PASSES, REQUIRED, Pass, plan_query
 from tessel.store import SymbolView
+from tests.profiles import SLOW
 from tests.strategies.tables import bits
 
 _numbers = itertools.count()
 
 # With no byte at all every step goes through a file, at twenty times the time.
-_LITTLE = 1 if os.environ.get("TESSEL_TEST_PROFILE") == "slow" else 300
+LITTLE = 1 if SLOW else 300
 
 SETTINGS: tuple[dict[str, int], ...] = (
     {"workers": 1},
     {"workers": 2, "inline_bytes": 0},
-    {"workers": 4, "inline_bytes": 0, "live_bytes": _LITTLE, "hash_bucket_bytes": 64},
+    {"workers": 4, "inline_bytes": 0, "live_bytes": LITTLE, "hash_bucket_bytes": 64},
     {"workers": 3, "live_bytes": 2_000, "hash_bucket_bytes": 1},
 )
 """Settings that no answer may depend on."""

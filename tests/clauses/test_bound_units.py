@@ -37,11 +37,12 @@ from tests.clauses.bound_chains import (
 )
 from tests.clauses.helpers import SETTINGS, events, fresh_store
 from tests.clauses.test_late_materialization import _pages_touched, _tiny_pages
+from tests.profiles import cases
 
 Q = QueryBuilder()
 
 
-@settings(max_examples=60)
+@cases(20, 60)
 @given(data=st.data())
 def test_chains_of_what_binds(data: st.DataObject) -> None:
     table = data.draw(chain_tables())

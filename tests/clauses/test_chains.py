@@ -15,7 +15,7 @@ def _check_chain(data: st.DataObject) -> None:
     case.check([SETTINGS[0], data.draw(st.sampled_from(SETTINGS[1:]))])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_chains(data: st.DataObject) -> None:
     _check_chain(data)

@@ -179,7 +179,7 @@ def _compare(data: st.DataObject) -> None:
         assert (ran["units"], ran["barriers"]) == (said["units"], said["barriers"])
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_what_is_said_is_what_runs(data: st.DataObject) -> None:
     _compare(data)

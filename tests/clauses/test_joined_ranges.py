@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
@@ -15,6 +15,7 @@ from tessel.clauses.grouped import group_merging
 from tessel.clauses.grouped.partial_groups import cut_by_number
 from tessel.options import options
 from tests.clauses.helpers import answer, stored
+from tests.profiles import cases
 
 Q = QueryBuilder()
 
@@ -53,7 +54,7 @@ _AGGREGATES: dict[str, Any] = {
 }
 
 
-@settings(max_examples=60)
+@cases(20, 60)
 @given(
     table=_tables(),
     cut=st.sampled_from([60, 250, 1_000]),

@@ -29,6 +29,7 @@ from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
 from tests.clauses.reference import comparable, comparable_table, frame_of, run
+from tests.profiles import cases
 from tests.strategies import expressions
 from tests.strategies.queries import build, chains, query_tables
 from tests.strategies.tables import bits, cut_into_segments
@@ -44,7 +45,7 @@ def _tiny_pages(shift: int = 2, page_bytes: int = 64) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=80)
+@cases(30, 80)
 @given(data=st.data())
 def test_chains_over_many_small_pages(data: st.DataObject) -> None:
     table = data.draw(query_tables(max_rows=60))
@@ -60,7 +61,7 @@ def test_chains_over_many_small_pages(data: st.DataObject) -> None:
         assert ours == wanted
 
 
-@settings(max_examples=150)
+@cases(50, 150)
 @given(
     table=expressions.tables(max_rows=40),
     predicates=st.lists(expressions.predicates(), min_size=1, max_size=3),

@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
@@ -16,7 +16,8 @@ from tessel.clauses.aggregates.kernels.value_runs import ordered_integers, place
 from tessel.clauses.grouped.value_ranges import ValueBuckets, ValueRanges
 from tessel.clauses.spill import Workspace
 from tessel.options import current, options
-from tests.clauses.helpers import fresh_store
+from tests.clauses.helpers import LITTLE, fresh_store
+from tests.profiles import cases
 
 
 def _drawn(draw: st.DrawFn) -> pa.Array:
@@ -43,8 +44,10 @@ def _states(draw: st.DrawFn) -> list[pa.Array]:
     return [first, *(each for each in more if each.type == first.type)]
 
 
-@settings(max_examples=60, deadline=None)
-@given(arrays=_states(), budget=st.sampled_from([1, 2_000, 50_000, 1 << 28]), once=st.booleans())
+@cases(20, 60)
+@given(
+    arrays=_states(), budget=st.sampled_from([LITTLE, 2_000, 50_000, 1 << 28]), once=st.booleans()
+)
 def test_ranges_give_what_sorting_gives(arrays: list[pa.Array], budget: int, once: bool) -> None:
     kind = arrays[0].type
     wanted = []

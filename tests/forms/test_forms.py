@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tests.forms.cases import check_bound_chain, check_chain
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_chains(data: st.DataObject) -> None:
     check_chain(data)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_chains_of_what_binds(data: st.DataObject) -> None:
     check_bound_chain(data)

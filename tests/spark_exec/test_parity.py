@@ -96,7 +96,7 @@ def _ended(
     return query
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_random_queries(
     data: st.DataObject, folder: Path, executor: SparkExecutor, structures: set[Structure]
@@ -134,7 +134,7 @@ def _check_types(data: st.DataObject, folder: Path, executor: SparkExecutor) -> 
     assert_parity(store, "x", data.draw(st.sampled_from(queries)), executor)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_random_types(data: st.DataObject, folder: Path, executor: SparkExecutor) -> None:
     _check_types(data, folder, executor)

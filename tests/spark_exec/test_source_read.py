@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessel as ts
@@ -23,6 +23,7 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.spark_exec import register_source
+from tests.profiles import cases
 from tests.spark_exec.spark_values import columns_of, fits_spark
 from tests.strategies.tables import PLAIN_TYPES, column_types, cut_into_segments, tables
 
@@ -90,7 +91,7 @@ def assert_read(spark: SparkSession, store: ts.Store, symbol: str) -> None:
         load(spark, store, symbol).toArrow()
 
 
-@settings(max_examples=15)
+@cases(6, 15)
 @given(data=st.data())
 def test_random_tables_come_as_they_are_stored(
     data: st.DataObject, folder: Path, spark: SparkSession

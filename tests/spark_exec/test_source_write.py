@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessel as ts
@@ -24,6 +24,7 @@ from tessel.errors import (
 from tessel.spark_exec import register_source
 from tessel.spark_exec.runtime import ignore_pandas_notice
 from tests.collecting import collect_all
+from tests.profiles import cases
 from tests.spark_exec.spark_values import columns_of, fits_spark
 from tests.strategies.tables import column_types, tables
 
@@ -73,7 +74,7 @@ def load(spark: SparkSession, store: ts.Store, symbol: str = "x") -> DataFrame:
 # --- every type, both ways ------------------------------------------------------------------------
 
 
-@settings(max_examples=12)
+@cases(6, 12)
 @given(data=st.data(), partitions=st.integers(1, 3))
 def test_random_tables_go_through_spark_and_back(
     data: st.DataObject, partitions: int, folder: Path, spark: SparkSession

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tessel import options
@@ -20,6 +20,7 @@ from tessel.job import Job, JobState
 from tessel.spark_exec import SparkExecutor, register_source
 from tessel.testing.parity import assert_same
 from tests.collecting import collect_all
+from tests.profiles import cases
 from tests.spark_exec.cluster_drivers import Takes
 from tests.spark_exec.queries import many_symbols
 from tests.strategies.queries import build, chains, query_tables
@@ -45,7 +46,7 @@ def executor(spark: SparkSession) -> SparkExecutor:
     return SparkExecutor(spark)
 
 
-@settings(max_examples=12)
+@cases(6, 12)
 @given(data=st.data())
 def test_a_symbol_gets_what_the_query_gives(
     data: st.DataObject, folder: Path, executor: SparkExecutor
@@ -63,7 +64,7 @@ def test_a_symbol_gets_what_the_query_gives(
             assert_written(store, "x", query, executor)
 
 
-@settings(max_examples=12)
+@cases(6, 12)
 @given(data=st.data())
 def test_every_type_is_written(data: st.DataObject, folder: Path, executor: SparkExecutor) -> None:
     indexed = data.draw(st.booleans())

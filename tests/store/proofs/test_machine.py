@@ -10,7 +10,7 @@ from hypothesis import settings
 from tests.store.proofs.machine import StoreMachine
 
 TestStore: Any = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestStore.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
 
 
 @pytest.mark.slow
