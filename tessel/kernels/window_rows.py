@@ -20,10 +20,13 @@ Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 _MANTISSA_BITS = 53
-# Far from where results would leave the range of normal doubles.
-_MOST_EXPONENT = 900
+# Far from where what results are corrected by would leave the range of normal doubles.
+_MOST_EXPONENT = 800
 # Of more bits, the error of a correction could reach the place where a mean is rounded.
 _MOST_BITS = 98
+
+_BLOCK = 512
+"""Windows whose sums are rounded together, by SIMD; they stay in the nearest cache."""
 
 
 def short_window_sums(
@@ -32,11 +35,11 @@ def short_window_sums(
     """Return the sum, or the mean, of the values of each window, correctly rounded once.
 
     Where all values are multiples of ``2**low``, and a window of them adds up to fewer than about a
-    hundred bits above that, a value is two integers; see :func:`window_sums`. Their sums wrap
-    around in 64 bits, which what leaves a window undoes; of a window, either is below ``2**53`` and
-    so a double. One addition then rounds the sum once. A mean takes one more step: the rounded
-    quotient is corrected by what is left of the exact one (Dekker, A floating-point technique for
-    extending the available precision, 1971).
+    hundred bits above that, a value is split into two doubles; see :func:`window_sums`. The sums of
+    either over a window are doubles too, so that adding a row and taking it away round nothing. One
+    addition then rounds the sum once. A mean takes one more step: the rounded quotient is corrected
+    by what is left of the exact one (Dekker, A floating-point technique for extending the available
+    precision, 1971).
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ def short_window_sums(
         float64, shape ``(windows,)``, zero as +0.0; None where the values do not fit.
     """
     _, longest = window_lengths(starts, stops)
-    room = longest.bit_length()
+    room = max(2, longest.bit_length())
     exponents = exponent_range(values, None)
     if exponents is None or max(-exponents[0], exponents[1]) >= _MOST_EXPONENT:
         return None
@@ -62,24 +65,23 @@ def short_window_sums(
     bits, split = most - low, _MANTISSA_BITS - room
     if bits - split + room > _MANTISSA_BITS or bits + room > _MOST_BITS:
         return None
-    return window_sums(values, starts, stops, low, split, mean=mean)
+    return window_sums(values, starts, stops, low + split, mean=mean)
 
 
 def window_sums(
-    values: Doubles, starts: Places, stops: Places, low: int, split: int, *, mean: bool
+    values: Doubles, starts: Places, stops: Places, split: int, *, mean: bool
 ) -> Doubles:
     """Return the sum, or the mean, of the values of each window, correctly rounded once.
 
     Parameters
     ----------
     values
-        float64, shape ``(rows,)``, multiples of ``2**low``.
+        float64, shape ``(rows,)``, below ``2**(split + 51)`` in size.
     starts, stops
         int64, shape ``(windows,)``, ``starts[i] <= stops[i]``.
-    low, split
-        A value is ``high * 2**(low + split) + rest * 2**low`` with ``rest`` below ``2**split``; of
-        no window may the sum of either have more than 53 bits. For means no sum may have more than
-        98 bits above ``low``.
+    split
+        A value is a multiple of ``2**split``, the nearest one, and a rest. The sum of either has no
+        more than 53 bits in any window; for means, a sum no more than 98.
     mean
         Whether sums are divided by the number of values (0 counts as 1).
 
@@ -89,8 +91,8 @@ def window_sums(
         float64, shape ``(windows,)``, zero as +0.0.
     """
     found = recycled(len(starts), np.float64)
-    scale = 2.0 ** -(low + split)
-    slide_sums(values, starts, stops, scale, 2.0**split, 2.0**low, mean, found)
+    splitter, sums = 1.5 * 2.0 ** (split + _MANTISSA_BITS - 1), np.empty((2, _BLOCK))
+    slide_sums(values, starts, stops, splitter, mean, sums, found)
     return found
 
 
@@ -208,49 +210,56 @@ def rows_until(
 
 
 @inner
-def _parts(value: float, scale: float, width: float) -> Any:
-    scaled = value * scale
-    whole = np.floor(scaled)
-    return np.int64(whole), np.int64((scaled - whole) * width)
+def _halves(value: float, splitter: float) -> Any:
+    """Split a double at the last bit of a much larger one (Rump, Ogita, Oishi, 2008)."""
+    high = (value + splitter) - splitter
+    return high, value - high
 
 
 @inner
-def _quotient(total: float, upper: float, lower: float, count: float) -> Any:
-    """Divide ``upper + lower``, of which ``total`` is the rounded sum, rounding once."""
-    _, lost = two_sum(upper, lower)
+def _quotient(upper: float, lower: float, count: float) -> Any:
+    """Divide ``upper + lower``, rounding once."""
+    total, lost = two_sum(upper, lower)
     found = total / count
     product, error = two_product(found, count)
     return found + (((total - product) - error) + lost) / count
 
 
 @kernel(
-    "values: f64[rows], starts: i64[windows], stops: i64[windows], scale: f64, width: f64, "
-    "unit: f64, mean: bool, found: mut f64[windows]"
+    "values: f64[rows], starts: i64[windows], stops: i64[windows], splitter: f64, mean: bool, "
+    "sums: mut f64[2, block], found: mut f64[windows]"
 )
 def slide_sums(
-    values: Any, starts: Any, stops: Any, scale: Any, width: Any, unit: Any, mean: Any, found: Any
+    values: Any, starts: Any, stops: Any, splitter: float, mean: bool, sums: Any, found: Any
 ) -> None:
-    """Write the sum or the mean of each window: rows enter and leave it."""
+    """Write the sum or the mean of each window: rows leave it and enter.
+
+    ``sums`` holds those of a block of windows, each as two doubles, until they are rounded.
+    """
     first, last = np.int64(0), np.int64(0)
-    high, rest = np.int64(0), np.int64(0)
-    for window in range(len(starts)):
-        start, stop = starts[window], stops[window]
-        if start == stop:
-            found[window] = 0.0
-            continue
-        if start < first or stop < last or start >= last:
-            first, last, high, rest = start, start, np.int64(0), np.int64(0)
-        while last < stop:
-            more, below = _parts(values[last], scale, width)
-            high, rest, last = high + more, rest + below, last + 1
-        while first < start:
-            less, below = _parts(values[first], scale, width)
-            high, rest, first = high - less, rest - below, first + 1
-        upper, lower = np.float64(high) * width, np.float64(rest)
-        total = upper + lower
-        if mean:
-            total = _quotient(total, upper, lower, np.float64(stop - start))
-        found[window] = total * unit
+    upper = lower = 0.0
+    block, size = np.uint64(0), np.uint64(sums.shape[1])
+    while block < np.uint64(len(starts)):
+        windows = min(size, np.uint64(len(starts)) - block)
+        for at in range(windows):
+            start, stop = starts[block + at], stops[block + at]
+            if start == stop:
+                sums[0, at] = sums[1, at] = 0.0
+                continue
+            if start < first or stop < last or start >= last:
+                first, last, upper, lower = start, start, 0.0, 0.0
+            # Rows leave before others enter: there are never more than in a window.
+            while first < start:
+                high, low = _halves(values[first], splitter)
+                upper, lower, first = upper - high, lower - low, first + 1
+            while last < stop:
+                high, low = _halves(values[last], splitter)
+                upper, lower, last = upper + high, lower + low, last + 1
+            sums[0, at], sums[1, at] = upper, lower
+        for at in range(windows):
+            rows = stops[block + at] - starts[block + at] if mean else 1
+            found[block + at] = _quotient(sums[0, at], sums[1, at], np.float64(max(rows, 1)))
+        block += windows
 
 
 @kernel(

@@ -150,6 +150,22 @@ def test_short_means_agree_with_limbs_wherever_they_fit(
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_integers_up_to_what_a_double_holds(form: str, length: int) -> None:
+    most = (2**53 - 1) // length
+    numbers = [most, -most, most - 1, 1, -1, most, most, 1 - most, 2, 0, -3, -most, -most] * 50
+    stops = np.arange(1, len(numbers) + 1)
+    starts = np.maximum(stops - length, 0)
+    own = [numbers[a:b] for a, b in zip(starts, stops, strict=True)]
+    column = pa.chunked_array([pa.array(numbers)])
+    with in_form(form):
+        sums = window_aggregate(Sum(), column, Windows(starts, stops), None, "v")
+        means = window_aggregate(Mean(), column, Windows(starts, stops), None, "v")
+    assert sums.to_pylist() == list(map(sum, own))
+    assert means.to_pylist() == [float(Fraction(sum(each), len(each))) for each in own]
+
+
+@pytest.mark.parametrize("form", FORMS)
 @given(
     times=st.lists(st.integers(-5, 5)).map(sorted),
     bounds=st.lists(st.integers(-6, 6)).map(sorted),

@@ -215,10 +215,9 @@ GOOD = (
     np.zeros(5),
     np.zeros(2, np.int64),
     np.zeros(2, np.int64),
-    1.0,
-    2.0,
     3.0,
     False,
+    np.zeros((2, 4)),
     np.zeros(2),
 )
 WRONG = [
@@ -228,8 +227,8 @@ WRONG = [
     (0, [1.0, 2.0], "values"),
     (1, np.zeros(2, np.int32), "starts"),
     (2, np.zeros(3, np.int64), "stops"),
-    (7, np.zeros(1), "found"),
-    (7, np.frombuffer(bytes(16)), "found"),
+    (6, np.zeros(1), "found"),
+    (6, np.frombuffer(bytes(16)), "found"),
 ]
 
 
