@@ -2,7 +2,8 @@
 
 A table with a cell for each group and each value is counted in one pass, whatever the order of the
 rows. It says what sorting all rows would, as long as it has not many more cells than rows. How many
-different numbers lie close together in a run is counted by a bit for each of its span.
+different numbers lie close together in a run is counted by a bit for each of its span, and a cell
+for each of a span ranks them.
 """
 
 from __future__ import annotations
@@ -272,3 +273,48 @@ def count_seen(numbers: Any, starts: Any, seen: Any, counts: Any) -> None:
         counts[run] = np.int64(count)
         for used in range(words):
             seen[used] = 0
+
+
+def rank_close(numbers: Integers, low: int, size: int) -> tuple[Integers, Integers]:
+    """Return the rank of each number among the different ones, and a row of each rank.
+
+    Parameters
+    ----------
+    numbers
+        int64, shape ``(rows,)``, in ``[low, low + size)``.
+    low, size
+        A table has a cell for each number of that range.
+
+    Returns
+    -------
+    ranks, rows : numpy.ndarray
+        int64, shape ``(rows,)``; int64, shape ``(ranks,)``.
+    """
+    ranks, rows = np.empty((2, len(numbers)), np.int64)
+    cells = recycled(size, np.int32 if len(numbers) < 1 << 31 else np.int64, fill=-1)
+    count = write_ranks(np.ascontiguousarray(numbers), low, cells, ranks, rows)
+    return ranks, rows[:count]
+
+
+@kernel(
+    "numbers: i64[rows], low: i64, cells: mut T[cells], ranks: mut i64[rows], "
+    "found: mut i64[rows] -> i64",
+    T="i32 i64",
+)
+def write_ranks(numbers: Any, low: Any, cells: Any, ranks: Any, found: Any) -> Any:
+    """Write the rank of each number and a row of each rank; return how many ranks there are.
+
+    The cells hold −1 before.
+    """
+    for row in range(len(numbers)):
+        cells[np.uint64(numbers[row] - low)] = row
+    rank = np.uint64(0)
+    for cell in range(len(cells)):
+        row = cells[cell]
+        if row >= 0:
+            found[rank] = row
+            cells[cell] = rank
+            rank += np.uint64(1)
+    for row in range(len(numbers)):
+        ranks[row] = cells[np.uint64(numbers[row] - low)]
+    return np.int64(rank)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.clauses.aggregates.kernels.value_runs import ValueRuns
-from tessel.kernels.count_values import count_close
+from tessel.kernels.count_values import count_close, rank_close
 from tessel.kernels.group_rows import place_numbers
 from tessel.kernels.order_words import count_different, count_repeats, select_places, sort_runs
 from tests.kernels.forced import FORMS, in_form
@@ -51,6 +51,17 @@ def test_different_numbers_in_any_order(form: str, runs: list[list[int]]) -> Non
     is_close = [not run or (max(run) - min(run)) // 64 < len(run) for run in runs]
     assert close == [n if near else -1 for n, near in zip(wanted, is_close, strict=True)]
     assert found == wanted
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(numbers=st.lists(st.integers(0, 40)), least=st.sampled_from([-(2**63), -7, 2**63 - 41]))
+def test_ranks_of_close_numbers(form: str, numbers: list[int], least: int) -> None:
+    held = np.array([least + number for number in numbers], np.int64)
+    with in_form(form):
+        ranks, rows = rank_close(held, least, 41)
+    ordered = sorted(set(numbers))
+    assert ranks.tolist() == [ordered.index(number) for number in numbers]
+    assert [numbers[row] for row in rows] == ordered
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -28,9 +28,9 @@ from tessel.clauses.grouped.numbered_keys import (
     order_of_numbers,
     shared_keys,
 )
+from tessel.kernels.count_values import rank_close
 from tessel.kernels.group_rows import rows_by_code
 from tessel.lazy import dataclass
-from tessel.memory import recycled
 
 Integers = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ _CELLS_A_GROUP = 16
 """Groups are ranked in a table while it has at most this many cells a group."""
 
 _RANGE_BITS = 5
-"""Numbers are cut into 32 ranges at a time: more, and their rows leave the cache."""
+"""Numbers are cut into 32 ranges at a time at most: more, and their rows leave the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,22 +191,13 @@ def joined_by_number(parts: Sequence[PartialGroups], *, ascending: bool = False)
         low, high = (int(stacked.min()), int(stacked.max())) if len(stacked) else (0, 0)
         size = high - low + 1
         if ascending and size <= _CELLS_A_GROUP * len(stacked):
-            codes, appears = _ranked(stacked - low, size)
+            codes, appears = rank_close(stacked, low, size)
         else:
             codes, appears = numbered_by_appearance(stacked - low, size)
     states = first.shape.plan.merge([part.states for part in parts], codes, len(appears))
     told = [part.positions for part in parts if part.positions is not None]
     positions = np.concatenate(told)[appears] if told else None
     return replace(first, numbers=stacked[appears], states=states, positions=positions)
-
-
-def _ranked(numbers: Integers, size: int) -> tuple[Integers, Integers]:
-    """Return the rank of each of some numbers in ``[0, size)``, and a place of each rank."""
-    place = recycled(size, np.int64, fill=-1)
-    place[numbers] = np.arange(len(numbers))
-    is_there = place >= 0
-    ranks = np.cumsum(is_there)
-    return ranks[numbers] - 1, place[is_there]
 
 
 def with_shared_keys(parts: Sequence[PartialGroups]) -> Sequence[PartialGroups]:
@@ -234,10 +225,13 @@ def cut_by_number(parts: list[PartialGroups], most_bytes: int) -> Iterator[Seque
         return
     low = min(int(part.numbers.min()) for part in parts if part.num_rows)
     high = max(int(part.numbers.max()) for part in parts if part.num_rows)
-    if low == high or sum(part.nbytes for part in parts) <= most_bytes:
+    size = sum(part.nbytes for part in parts)
+    if low == high or size <= most_bytes:
         yield parts
         return
-    shift = max(0, (high - low).bit_length() - _RANGE_BITS)
+    # Twice as many ranges as are needed, for some have more groups than others.
+    bits = min(_RANGE_BITS, (size // max(1, most_bytes)).bit_length() + 1)
+    shift = max(0, (high - low).bit_length() - bits)
     ranges: list[list[PartialGroups]] = [[] for _ in range((high - low >> shift) + 1)]
     parts.reverse()
     while parts:
