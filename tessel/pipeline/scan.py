@@ -353,7 +353,7 @@ class _Scan:
         """Give the rows that a dynamic filter leaves of units; None for one that must be read."""
         assert self.filter is not None
         unit = self._bound_together(pack, at)
-        if unit is None:
+        if unit is None or len(unit.batches) > len(pack):  # somebody gave a unit several row ranges
             return
         name = self.stage.clauses[at].name
         left = self.filter.narrow(unit.batches, pack)

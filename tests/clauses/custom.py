@@ -12,9 +12,11 @@ import pyarrow as pa
 from tessel.clauses import Clause, ClauseInfo, Structure, UnitFacts, register
 from tessel.clauses.filter import Filter
 from tessel.clauses.index_values import index_integers
+from tessel.clauses.structures import StructuredUnits, structure_by_row_slice
 from tessel.ecs import ProcessingUnit
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
+from tessel.store.manifest.index import SegmentIndex
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,22 @@ class UpToNow(RowWise):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         return unit.filter(col(self.column) <= self.now)
+
+
+@register
+@dataclass(frozen=True)
+class InPairs(RowWise):
+    """Has the first units of a query made of two row slices each."""
+
+    name: ClassVar[str] = "in_pairs"
+
+    def structure_units(self, index: SegmentIndex) -> StructuredUnits:
+        slices = structure_by_row_slice(index).units
+        pairs = [[*slices[at], *more] for at, more in enumerate(slices[1:]) if at % 2 == 0]
+        return StructuredUnits(index, [*pairs, *slices[len(pairs) * 2 :]])
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return unit.filter(col(self.column) > 0)
 
 
 @register

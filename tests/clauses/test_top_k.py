@@ -28,6 +28,7 @@ from tessel.pipeline.planner.planner import plan_query
 from tessel.pipeline.stage import run_bound, run_clause
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
+from tests.clauses.custom import InPairs
 from tests.clauses.helpers import SETTINGS, Latest, answer, bare_answer, events, fresh_store, stored
 from tests.clauses.orders import order_of_rows
 from tests.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered
@@ -236,6 +237,18 @@ def test_what_was_narrowed_before_a_batch_that_fails_stays_needed() -> None:
         found = store.read("x", query=Q.top_k(5, "v", descending=False)).to_arrow()
     assert next(asked) > 3
     assert found.column("w").to_pylist() == [0, 2, 4, 6, 8]
+
+
+def test_units_of_several_row_ranges_are_narrowed_one_by_one() -> None:
+    values = np.random.default_rng(9).permutation(500)
+    store = stored({"v": values, "w": values * 2}, rows=100)
+    pairs = Q.then(InPairs("v"))
+    for query in (pairs.top_k(3, "v"), pairs.sort("v").tail(3).sort("v", descending=True)):
+        assert answer(store, query).column("w").to_pylist() == [998, 996, 994]
+    found = answer(store, pairs.distinct("v"))
+    assert found.column("v").to_pylist() == [value for value in values.tolist() if value]
+    found = answer(store, pairs.groupby("v").agg(n="count(w)"))
+    assert found.column("v").to_pylist() == list(range(1, 500))
 
 
 def _pages_touched(query: QueryBuilder, **asked: Any) -> int:
