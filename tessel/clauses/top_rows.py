@@ -39,6 +39,9 @@ _FEW, _FEW_ROWS = 4, 1 << 14
 _MOST_SHARED = 1 << 16
 """The keys of more rows are not held: each unit then knows only itself."""
 
+_MOST_MET = 1 << 16
+"""Once a task has met so many rows, they are put among the best of all before it goes on."""
+
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -88,6 +91,7 @@ class TopRows:
         self._look(batches)
         limit: NumericLimit | None = None
         met: list[tuple[Rows, pa.Table]] = []
+        held = 0
         try:
             for batch, unit in zip(batches, units, strict=True):
                 if limit is None and self._limit is not None:
@@ -98,6 +102,10 @@ class TopRows:
                     places, keys, reached = found
                     limit = reached or limit
                     met.append((batch.first_row + places, keys))
+                    held += len(places)
+                    if held > _MOST_MET:
+                        self._learn_all(met)
+                        limit, held = None, 0
                     yield batch.keep(places)
                     continue
                 chosen = self._by_values(batch, unit)
@@ -106,9 +114,7 @@ class TopRows:
                     limit = None
                 yield None if chosen is None else batch.keep(chosen[0])
         finally:  # what was given back is asked for later, also where a batch behind it fails
-            if met:
-                rows, tables = zip(*met, strict=True)
-                self._learn(np.concatenate(rows), concat_tables(tables))
+            self._learn_all(met)
 
     def still_needed(self, batch: Batch) -> Batch:
         """Keep those of the rows left of a batch that are among the best of all that were met."""
@@ -183,6 +189,13 @@ class TopRows:
         at = np.flatnonzero(known)
         best = np.argmax(bounds[at]) if downwards else np.argmin(bounds[at])
         return pages.take(at[best : best + 1])
+
+    def _learn_all(self, met: list[tuple[Rows, pa.Table]]) -> None:
+        """Tighten the threshold by rows of several batches, which are held no longer."""
+        if met:
+            rows, tables = zip(*met, strict=True)
+            met.clear()
+            self._learn(np.concatenate(rows), concat_tables(tables))
 
     def _learn(self, rows: Rows, keys: pa.Table) -> None:
         """Tighten the threshold by rows of the symbol, ascending; some may have been met before."""

@@ -47,6 +47,7 @@ def _tiny() -> Iterator[None]:
         patch.setattr(paging, "_SMALL_PAGE_BYTES", 8)
         patch.setattr(top_rows, "_FEW", 1)
         patch.setattr(top_rows, "_FEW_ROWS", 0)
+        patch.setattr(top_rows, "_MOST_MET", 6)
         yield
 
 
