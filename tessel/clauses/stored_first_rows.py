@@ -114,8 +114,8 @@ def stored_first_rows(
     keys : pyarrow.Table
         Their keys.
     limit : tuple or None
-        What a row must reach by these rows, where they are ``count``. None in place of all three
-        where keys need values.
+        What a row must reach by these rows; None where they say nothing new. None in place of all
+        three where keys need values.
     """
     if not 0 < count <= _MOST_IN_HEAP or not all(
         is_numeric(rows.schema.type_of(name)) for name in ordering.by
@@ -182,6 +182,7 @@ def _found(
     start = -(rows.first_row + before) if later else rows.first_row + before
     program, ranges = opened.bound(unbound), _ranges(opened, ordering, key, pages, before)
     reached = NO_LIMIT if limit is None else key.limit(*limit, start)
+    last: RowKey | None = None
     found: list[BestRows] = []
     for span in opened.spans:
         own = ranges[(span.start <= ranges[:, 0]) & (ranges[:, 0] < span.stop)]
@@ -198,7 +199,8 @@ def _found(
             limit=reached,
             later=later,
         )
-        reached = best.last or reached  # what comes after it is not found
+        last = best.last or last
+        reached = last or reached  # what comes after it is not found
         found.append(best)
     inside = np.concatenate([_NO_ROWS, *(best.rows for best in found)])
     keys = np.concatenate([_NO_ROWS, *(best.keys for best in found)])
@@ -207,10 +209,10 @@ def _found(
         inside, keys = inside[left], keys[left]
     columns = zip(ordering.by, key.values(keys), strict=True)
     table = pa.table({n: array_of(each, rows.schema.type_of(n)) for n, each in columns})
-    if reached is NO_LIMIT or len(inside) < count:
+    if last is None:
         return inside + before, table, None
-    last = [each.item() for each in key.values(np.array([reached[0]]))]
-    return inside + before, table, (tuple(last), start + reached[1])
+    numbers = tuple(each.item() for each in key.values(np.array([last[0]])))
+    return inside + before, table, (numbers, start + last[1])
 
 
 def array_of(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:

@@ -25,6 +25,7 @@ from tessel.expression import col
 from tessel.options import options
 from tessel.pipeline.plan import SourcePlan, Stage
 from tessel.pipeline.planner.planner import plan_query
+from tessel.pipeline.scan import _Scan
 from tessel.pipeline.stage import run_bound, run_clause
 from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
@@ -240,6 +241,22 @@ def test_what_was_narrowed_before_a_batch_that_fails_stays_needed() -> None:
     assert found.column("w").to_pylist() == [0, 2, 4, 6, 8]
 
 
+@pytest.mark.parametrize("rows", [4, 9, 12, 20, 65])
+def test_a_limit_of_zone_maps_is_none_of_rows(rows: int) -> None:
+    """As many rows as are wanted, of pages that each have fewer, tell nothing new."""
+    values = [
+        *(2, -3, 2, -2, 1, -4, -2, -3, -4, 2, 1, -4, 2, 2, -3, -2, -1, 0, -2, -4, 2, 0),
+        *(-5, 1, 0, -4, -1, -1, -5, 2, 0, -3, -5, -5, 1, -4, -1, 2, 2, -3, -5, -2, 1, -1),
+        *(-5, 0, -3, -4, -2, 1, 2, -4, -1, 1, -3, -3, -4, -4, 2, -4, -4, -4, -5, 1, -3),
+    ]
+    with _tiny():
+        store = stored({"v": values, "row": range(len(values))}, rows=rows)
+        last = answer(store, Q.sort("v").tail(3), SETTINGS[:1])
+        first = answer(store, Q.top_k(3, "v"), SETTINGS[:1])
+    assert last.column("row").to_pylist() == [38, 50, 58]
+    assert first.column("row").to_pylist() == [0, 2, 9]
+
+
 def test_units_of_several_row_ranges_are_narrowed_one_by_one() -> None:
     values = np.random.default_rng(9).permutation(500)
     store = stored({"v": values, "w": values * 2}, rows=100)
@@ -305,6 +322,7 @@ def test_the_index_orders_backwards_too() -> None:
 def _by_values() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BoundUnit, "narrowed_by", lambda *given: None)
+        patch.setattr(_Scan, "_narrowed", lambda *given: iter(()))
         yield
 
 
