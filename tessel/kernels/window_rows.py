@@ -56,7 +56,7 @@ def short_window_sums(
         float64, shape ``(windows,)``, zero as +0.0; None where the values do not fit.
     """
     _, longest = window_lengths(starts, stops)
-    room = max(2, longest.bit_length())
+    room = max(2, longest.bit_length())  # at least so much must the splitter be above all values
     exponents = exponent_range(values, None)
     if exponents is None or max(-exponents[0], exponents[1]) >= _MOST_EXPONENT:
         return None

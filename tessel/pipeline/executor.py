@@ -159,6 +159,9 @@ def _told(
 
     A unit may stand for others behind it, until the next one comes.
     """
+    if not telemetry.is_watched():
+        yield from units
+        return
     of = next(_numbers)
     rows = size = np.zeros(total + 1, np.int64)
     if source is not None:
@@ -289,8 +292,7 @@ class _Run:
     def _scan(self, source: SourcePlan, stage: Stage, symbol: int) -> Iterator[ProcessingUnit]:
         source = units_to_read(source, stage)
         loader = SourceLoader(self.manager, source, symbol)
-        count = len(source.units)
-        telemetry.emit("stage.start", units=count, symbol=source.view.name)
+        telemetry.emit("stage.start", units=len(source.units), symbol=source.view.name)
         first = Stage((), stage.schemas[:1]) if stage.is_read_apart else stage
         units = scan_units(
             loader,
@@ -300,8 +302,7 @@ class _Run:
             joins_units=self.joins_units,
             wants_all=self.last is not None and not self.stops_early,
         )
-        if telemetry.is_watched():
-            units = _told("scan.unit", units, count, source)
+        units = _told("scan.unit", units, len(source.units), source)
         yield from units if first is stage else self._next_stage(stage, units)
 
     # --- later stages: from units -----------------------------------------------------------------
@@ -418,8 +419,7 @@ class _Run:
                 yield from self._buckets_in_parts(self.pool.map(tasks))
             else:
                 made = self.pool.map(itertools.starmap(task, numbered))
-                watched = telemetry.is_watched()
-                yield from _told("stage.unit", made, len(groups)) if watched else made
+                yield from _told("stage.unit", made, len(groups))
 
 
 def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:

@@ -191,7 +191,8 @@ def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np
     largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
     if largest * window_lengths(windows.starts, windows.stops)[1] >= _EXACT:
         return None
-    return window_sums(numbers.astype(np.float64), windows.starts, windows.stops, 2, mean=mean)
+    split = 2  # the least for which all integers that are doubles are below the splitter
+    return window_sums(numbers.astype(np.float64), windows.starts, windows.stops, split, mean=mean)
 
 
 def _as_doubles(values: pa.Array) -> NDArray[np.float64] | None:

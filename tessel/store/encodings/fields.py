@@ -115,7 +115,7 @@ _TIMES = (pa.timestamp("s"), pa.date32(), pa.date64(), pa.time32("s"), pa.time64
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), *_TIMES, pa.duration("s"))
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 
-_KINDS: dict[int, ValueKind] = {
+KINDS: dict[int, ValueKind] = {
     pa.null().id: ValueKind.NONE,
     pa.bool_().id: ValueKind.BOOLEAN,
     **dict.fromkeys([t.id for t in _SIGNED], ValueKind.SIGNED),
@@ -160,7 +160,7 @@ def _shape(
     if pat.is_struct(type_):
         return Role.STRUCT, ValueKind.NONE, 0, [(field.name, field.type) for field in type_]
     held = type_.value_type if pat.is_dictionary(type_) else type_
-    kind = _KINDS.get(held.id)
+    kind = KINDS.get(held.id)
     if kind is None or (kind == ValueKind.NONE and held is not type_):
         raise UnsupportedTypeError(
             f"column {path!r} has type {type_}, which segments do not hold", column=path

@@ -129,8 +129,7 @@ class SegmentReader:
             chunks of their own; on a local disk these are views of the mapped file.
         """
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
-        if not self.views:
-            self._fetch(key, segment, nodes, range(row_start, row_stop))
+        self._fetch(key, segment, nodes, range(row_start, row_stop))
         few: list[pa.Array | None] = [None] * len(nodes)
         if nodes and self.views and 0 < row_stop - row_start <= _FEW_ROWS:
             from tessel.store.segment.gather import SegmentRows, gather_columns
@@ -169,8 +168,7 @@ class SegmentReader:
 
         segment, nodes = self._open(key, column_ids, 0, 0)
         check_rows(segment, rows)
-        if not self.views:
-            self._fetch(key, segment, nodes, rows)
+        self._fetch(key, segment, nodes, rows)
         gathered: list[pa.Array | None] = [None] * len(nodes)
         if self.views and len(rows) and nodes:
             gathered = gather_columns([SegmentRows(segment, nodes, len(rows))], rows, None)
@@ -270,17 +268,17 @@ class SegmentReader:
         Raises CorruptSegmentError for the first that is damaged.
         """
         segment = self.open(key)
-        if not self.views:
-            self._fetch(key, segment, segment.tops, range(segment.row_count))
+        self._fetch(key, segment, segment.tops, range(segment.row_count))
         segment.verify()
 
     def _fetch(
         self, key: SegmentKey, segment: SegmentPages, nodes: Sequence[FieldNode], *rows: Rows
     ) -> None:
-        """Fetch what decoding these rows of some columns takes; they are far."""
-        from tessel.store.segment.fetch import Wanted, fetch
+        """Fetch what decoding these rows of some columns takes, where they are far."""
+        if not self.views:
+            from tessel.store.segment.fetch import Wanted, fetch
 
-        fetch(self.source, [Wanted(key, segment, nodes, rows)])
+            fetch(self.source, [Wanted(key, segment, nodes, rows)])
 
     def _open(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int

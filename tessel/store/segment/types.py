@@ -36,6 +36,7 @@ from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
 from tessel.expression.types import is_zone
 from tessel.options import current
+from tessel.store.encodings.fields import KINDS
 
 _SHARED_BYTES = 1 << 24
 """Tables from so many bytes on are checked by several threads."""
@@ -90,15 +91,8 @@ def _dictionary_values(type_: pa.DataType, column: str) -> pa.DataType:
     return values
 
 
-_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_COUNTS = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
-_TIMES = (pa.timestamp("s"), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"))
-_OTHERS = (pa.null(), pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(1), pa.binary(1))
-_KEPT = frozenset([t.id for t in (*_INTEGERS, *_COUNTS, *_TIMES, pa.duration("s"), *_OTHERS)])
-"""Ids of the types that are stored as they are."""
-
-_TEXT = (pa.string(), pa.large_string(), pa.string_view())
-_BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
+_TEXT = (pa.large_string(), pa.string_view())
+_BYTES = (pa.large_binary(), pa.binary_view())
 _LISTS = (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
 
 _RULES: dict[int, Callable[[pa.DataType, str], pa.DataType]] = {
@@ -123,7 +117,7 @@ def stored_type(type_: pa.DataType, column: str) -> pa.DataType:
     Raises UnsupportedTypeError for a type that is not stored; names ``column`` and the type;
     DuplicateColumnError for a struct with two fields of one name.
     """
-    if type_.id in _KEPT:
+    if type_.id in KINDS:
         return type_
     if type_.id not in _RULES:
         raise _refused(type_, column, "such columns are not stored")
